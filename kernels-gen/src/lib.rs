@@ -1,0 +1,1 @@
+//! Operator families: each one a contract, a fused group of graph ops and a schedule in Tile IR.

@@ -1,0 +1,1 @@
+//! The released model: configuration, checkpoint, tokenizer, chat encoding and graph builder.

@@ -1,0 +1,1 @@
+//! Executes an artifact: memory, workers, caches, micro-kernels, sampling.

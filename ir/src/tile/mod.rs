@@ -1,0 +1,19 @@
+//! Tile IR: one kernel as roles that run concurrently, rings of buffers that travel between them, and tiles.
+//!
+//! Rules of the level:
+//! * A **role** is a straight program with loops; roles share no values. They communicate through **rings** only.
+//! * A ring's **slots** travel along its path: the first role *acquires* a free slot, fills it and *passes* it; each
+//!   later role *takes* it and passes it on; the last one *releases* it. Between acquire or take and pass or release the
+//!   role owns the slot, any other access is an error. Every slot comes back.
+//! * Kernel parameters are **views** of tensors in memory. Loading or copying from a quantised view decodes (exact);
+//!   storing to one needs a tile of that format, made by `cast`, which is where rounding happens.
+//! * The kernel runs once for each tile of its **grid**; tiles write disjoint memory and may run in any order.
+//! * The order of each reduction is fixed by the op and the row's own operands, never by the number of rows.
+
+mod attrs;
+mod kernel;
+mod ops;
+
+pub use attrs::{Binary, IndexOp, Reduce, Unary};
+pub use kernel::{Access, Axis, Block, Class, Kernel, Node, Param, Ring, Role, RoleKind, SlotType, Stmt, Type, Value};
+pub use ops::Op;

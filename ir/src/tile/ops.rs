@@ -1,0 +1,167 @@
+//! The table of tile ops: one row holds an op's meaning, mnemonic, operands and attributes.
+
+use super::attrs::{Binary, IndexOp, Reduce, Unary};
+use super::kernel::Value;
+use crate::graph::{Rope, Round};
+use crate::text::{Attr, Operand, OperandRef};
+use crate::types::{Dim, Format};
+
+macro_rules! ops {
+    ($( $(#[$doc:meta])* $name:ident = $mnemonic:literal
+        ( $($operand:ident : $oty:ty),* ) { $($attr:ident : $aty:ty),* }; )*) => {
+        /// An operation of a role.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Op { $(
+            $(#[$doc])*
+            $name {
+                $(#[doc = concat!("Operand `", stringify!($operand), "`.")] $operand: $oty,)*
+                $(#[doc = concat!("Attribute `", stringify!($attr), "`.")] $attr: $aty,)*
+            },
+        )* }
+
+        impl Op {
+            /// Mnemonics in table order.
+            pub const MNEMONICS: &'static [&'static str] = &[$($mnemonic),*];
+
+            /// Name in the text form.
+            pub fn mnemonic(&self) -> &'static str {
+                match self { $(Op::$name { .. } => $mnemonic),* }
+            }
+            /// Calls `f` with the name of each operand and its values, in table order.
+            pub fn for_each_operand<'a>(&'a self, mut f: impl FnMut(&'static str, OperandRef<'a, Value>)) {
+                match self { $(Op::$name { $($operand,)* .. } => { $(f(stringify!($operand), $operand.as_operand());)* })* }
+                let _ = &mut f;
+            }
+            /// Replaces every operand value by `f` of it.
+            pub fn map_operands(&mut self, mut f: impl FnMut(Value) -> Value) {
+                match self { $(Op::$name { $($operand,)* .. } => { $($operand.map_values(&mut f);)* })* }
+                let _ = &mut f;
+            }
+            /// Calls `f` with the name of each attribute and the attribute, in table order.
+            pub fn for_each_attr<'a>(&'a self, mut f: impl FnMut(&'static str, &'a dyn Attr)) {
+                match self { $(Op::$name { $($attr,)* .. } => { $(f(stringify!($attr), $attr);)* })* }
+                let _ = &mut f;
+            }
+            /// Reads operands and attributes of the op called `mnemonic` from `p`; `None` for an unknown name.
+            pub fn parse_body<P: crate::text::OpReader<Value>>(mnemonic: &str, p: &mut P) -> Option<Result<Op, P::Error>> {
+                $(if mnemonic == $mnemonic {
+                    let read = |p: &mut P| -> Result<Op, P::Error> {
+                        p.begin_operands()?;
+                        $(let $operand: $oty = p.operand(stringify!($operand))?;)*
+                        p.end_operands()?;
+                        p.begin_attrs()?;
+                        $(let $attr: $aty = p.attr(stringify!($attr))?;)*
+                        p.end_attrs()?;
+                        Ok(Op::$name { $($operand,)* $($attr,)* })
+                    };
+                    return Some(read(p));
+                })*
+                None
+            }
+        }
+    };
+}
+
+// Operand conventions. `view`: a parameter. `at`: one index for each dimension of the view, outermost first; a block of
+// rows × cols starts there (rows along the second-last dimension, which a rank-1 view lacks). `slot`: a slot the role owns.
+ops! {
+    // ---- indices -------------------------------------------------------------------------------------------------
+    /// The number `value`. Result: index.
+    IndexConst = "index.const" () { value: i64 };
+    /// The value of a dimension when the kernel runs. Result: index.
+    IndexDim = "index.dim" () { dim: Dim };
+    /// First coordinate of this tile along grid axis `axis`. Result: index.
+    IndexTile = "index.tile" () { axis: usize };
+    /// `f(a, b)`. Result: index.
+    IndexBinary = "index" (a: Value, b: Value) { f: IndexOp };
+    /// One element of an i32 or i64 view. Result: index.
+    IndexRead = "index.read" (view: Value, at: Vec<Value>) {};
+    /// Writes `value` to one element of an i32 or i64 view. No result.
+    IndexWrite = "index.write" (value: Value, view: Value, at: Vec<Value>) {};
+
+    // ---- rings ---------------------------------------------------------------------------------------------------
+    /// A free slot of a ring whose path this role begins; its contents are undefined. Result: slot.
+    Acquire = "acquire" (ring: Value) {};
+    /// The oldest slot passed to this role. Result: slot.
+    Take = "take" (ring: Value) {};
+    /// Hands the slot to the next role of the path. No result.
+    Pass = "pass" (slot: Value) {};
+    /// Gives the slot back as free; only the last role of the path. No result.
+    Release = "release" (slot: Value) {};
+
+    // ---- copies --------------------------------------------------------------------------------------------------
+    /// Copies the first `rows` rows of the block at `at` into the slot's first rows, decoding if the slot's format is
+    /// plain and the view's is not; columns as many as the slot has. A slot of a weight in panel layout may be the
+    /// memory itself. No result.
+    Copy = "copy" (view: Value, at: Vec<Value>, slot: Value, rows: Value) {};
+    /// Copies `rows` rows of `view[outer…]` that lie at `(start + i) mod R`, R being its second-last dimension. No result.
+    CopyRing = "copy.ring" (view: Value, outer: Vec<Value>, start: Value, slot: Value, rows: Value) {};
+    /// Copies rows `ids[at + i]`, i < `rows`, of `view[outer…]`; a negative id gives a row of zeros. No result.
+    CopyGather = "copy.gather" (view: Value, outer: Vec<Value>, ids: Value, at: Vec<Value>, slot: Value, rows: Value) {};
+
+    // ---- matrix ops ----------------------------------------------------------------------------------------------
+    /// `acc[i, n] (+)= Σ_k a[i, k]·b[n, k]` for i < `rows`; overwrites if `init`. Order: K blocks of 32 (scaled b) or 64
+    /// (plain b) ascending; within a block of scaled b the pairs (k, k+1) ascending, odd element first, by fused
+    /// multiply-adds over codes, then `acc = fma(p·a_scale, b_scale, acc)`; within a block of plain b ascending k, then
+    /// `acc += p`. No result.
+    Mma = "mma" (acc: Value, a: Value, b: Value, rows: Value) { init: bool };
+    /// `acc[h, col + n] = (q[h]·keys[n])·scale` for n < `n`; dots in 16 lanes, then the lane tree. No result.
+    MmaScores = "mma.scores" (acc: Value, q: Value, keys: Value, col: Value, n: Value) { scale: f32 };
+    /// `acc[h, :] += Σ_n e[h, col + n]·values[n, :]` for n < `n`: ascending n by fused multiply-adds from 0, then one
+    /// addition. No result.
+    MmaValues = "mma.values" (acc: Value, e: Value, values: Value, col: Value, n: Value) {};
+    /// `acc[0, col + n] = Σ_h relu(q[h]·keys[n])·w[h]` for n < `n`, h ascending; dots as in `mma.scores`; `round` applies to
+    /// each dot, each product and the sum. `w` is a slot of one row. No result.
+    MmaIndex = "mma.index" (acc: Value, q: Value, w: Value, keys: Value, col: Value, n: Value) { round: Round };
+
+    // ---- tiles from and to memory --------------------------------------------------------------------------------
+    /// The `rows × cols` block of a view at `at`, decoded. Result: tile f32 or i32.
+    Load = "load" (view: Value, at: Vec<Value>) { rows: usize, cols: Dim };
+    /// Writes a tile whose format is the view's. No result.
+    Store = "store" (x: Value, view: Value, at: Vec<Value>) {};
+    /// The `rows × cols` block of a slot (plain format) at (row, col). Result: tile.
+    SlotLoad = "slot.load" (slot: Value, row: Value, col: Value) { rows: usize, cols: Dim };
+    /// Writes a plain tile into a slot at (row, col). No result.
+    SlotStore = "slot.store" (x: Value, slot: Value, row: Value, col: Value) {};
+    /// Sets a whole slot (plain format) to `value`. No result.
+    SlotFill = "slot.fill" (slot: Value) { value: f32 };
+
+    // ---- tile arithmetic -----------------------------------------------------------------------------------------
+    /// A 1×1 tile. Result: tile f32.
+    Splat = "splat" () { value: f32 };
+    /// `f` of each element. Result: tile f32 of the same shape.
+    Map = "map" (x: Value) { f: Unary };
+    /// `f` of corresponding elements; 1×1, 1×c and r×1 operands are repeated. Result: tile f32.
+    Zip = "zip" (a: Value, b: Value) { f: Binary };
+    /// Reduction along rows (`axis` 0, result 1×c) or columns (`axis` 1, result r×1). Result: tile f32.
+    Reduce = "reduce" (x: Value) { f: Reduce, axis: usize };
+    /// Row by row `Σ a·b` in 16 lanes by fused multiply-adds, then the lane tree. Result: tile r×1.
+    Dot = "dot" (a: Value, b: Value) {};
+    /// A part of a tile. Result: tile.
+    Slice = "slice" (x: Value) { row: usize, rows: usize, col: usize, cols: usize };
+    /// The same elements, row-major, in another shape. Result: tile.
+    Reshape = "reshape" (x: Value) { rows: usize, cols: usize };
+    /// The value in another format: rounded (bf16) or quantised along the row. Result: tile of that format.
+    Cast = "cast" (x: Value) { format: Format };
+    /// Rotates the last 2m columns of each row, adjacent pairs, by the angles whose cosines and sines are the 1×2m
+    /// `table`: `(e·c − o·s, e·s + o·c)`, each product and sum rounded; `inverse` negates the sines. Result: tile.
+    Rotate = "rotate" (x: Value, table: Value) { inverse: bool };
+    /// Cosines, then sines, of `pos·θ_m`: product in f32, functions correctly rounded. Result: tile 1×dim.
+    Angles = "angles" (pos: Value) { rope: Rope };
+
+    // ---- selection -----------------------------------------------------------------------------------------------
+    /// Positions of the k largest of the first `n` columns of a one-row tile, ascending, −1 padded; equal: the lower
+    /// position; −∞ and NaN never. Result: tile 1×k i32.
+    TopK = "topk" (x: Value, n: Value) { k: usize };
+    /// Positions of the k largest, best first; equal: the lower position; NaN last. Result: tile 1×k i32.
+    TopRanked = "topk.ranked" (x: Value) { k: usize };
+    /// Columns `ids` of a one-row tile. Result: tile 1×k f32.
+    PickCols = "pick" (x: Value, ids: Value) {};
+    /// Maxima of blocks of `block` of the first `n` columns of a slot row, the block holding column `newest` set to +∞
+    /// (if `newest ≥ 0`), written to `out`'s row. No result.
+    BlockMax = "block.max" (scores: Value, n: Value, newest: Value, out: Value) { block: usize };
+    /// Sets columns of a slot row outside the listed blocks to −∞ (first `n` columns). No result.
+    Restrict = "restrict" (scores: Value, n: Value, blocks: Value) { block: usize };
+    /// Position of the largest element; equal: the lower; NaN never unless all are. Result: tile 1×1 i32.
+    Argmax = "argmax" (x: Value) {};
+}

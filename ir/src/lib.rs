@@ -1,1 +1,10 @@
 //! Number formats, tensor types, Graph IR, Tile IR and the artifact that crosses to the runtime.
+
+pub mod graph;
+pub mod num;
+pub mod text;
+pub mod types;
+mod verified;
+
+pub use types::{Bindings, Dim, Elem, Format, Layout, Sym, TensorType};
+pub use verified::Verified;

@@ -1,8 +1,10 @@
 //! Number formats, tensor types, Graph IR, Tile IR and the artifact that crosses to the runtime.
 
+pub mod artifact;
 pub mod graph;
 pub mod num;
 pub mod text;
+pub mod tile;
 pub mod types;
 mod verified;
 

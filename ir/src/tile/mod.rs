@@ -10,6 +10,7 @@
 //! * The kernel runs once for each tile of its **grid**; tiles write disjoint memory and may run in any order.
 //! * The order of each reduction is fixed by the op and the row's own operands, never by the number of rows.
 
+mod attr_text;
 mod attrs;
 mod kernel;
 mod ops;

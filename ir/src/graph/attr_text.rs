@@ -2,7 +2,9 @@
 
 use super::attrs::{Engram, Rope, Round, Yarn};
 use super::module::Value;
-use crate::text::{Attr, Cursor, OpReader, Operand, OperandRef, ReadAttr, SyntaxError, print_record, read_field};
+use crate::text::{
+    Attr, Cursor, OpReader, Operand, OperandRef, ReadAttr, SyntaxError, print_record, read_field,
+};
 use std::fmt;
 
 impl Operand<Value> for Value {
@@ -60,12 +62,7 @@ impl Attr for Yarn {
         let Yarn { factor, beta_fast, beta_slow, original } = self;
         print_record(
             f,
-            &[
-                ("factor", factor),
-                ("beta_fast", beta_fast),
-                ("beta_slow", beta_slow),
-                ("original", original),
-            ],
+            &[("factor", factor), ("beta_fast", beta_fast), ("beta_slow", beta_slow), ("original", original)],
         )
     }
 }

@@ -13,7 +13,11 @@ mod attr_text;
 mod attrs;
 mod module;
 mod ops;
+mod parse;
+mod print;
 
 pub use attrs::{Engram, Rope, Round, Yarn};
 pub use module::{Builder, Decl, DeclKind, Module, Node, Output, Value};
 pub use ops::{Effect, Op};
+pub use parse::parse;
+pub use print::{print, print_decl, print_node, print_output};

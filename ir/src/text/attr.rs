@@ -71,13 +71,7 @@ impl ReadAttr for f32 {
             (Kind::Word, "inf") => f32::INFINITY,
             (Kind::Word, "nan") => f32::NAN,
             (
-                Kind::Word
-                | Kind::Str
-                | Kind::Value
-                | Kind::Global
-                | Kind::Punct
-                | Kind::End
-                | Kind::Bad(_),
+                Kind::Word | Kind::Str | Kind::Value | Kind::Global | Kind::Punct | Kind::End | Kind::Bad(_),
                 _,
             ) => return Err(c.expected("a number, `inf` or `nan`")),
         };

@@ -150,7 +150,7 @@ impl<'a, 's, F> BodyReader<'a, 's, F> {
     }
 }
 
-impl<V, F: FnMut(Token<'_>) -> Result<V, SyntaxError>> OpReader<V> for BodyReader<'_, '_, F> {
+impl<'s, V, F: FnMut(Token<'s>) -> Result<V, SyntaxError>> OpReader<V> for BodyReader<'_, 's, F> {
     type Error = SyntaxError;
 
     fn begin_operands(&mut self) -> Result<(), SyntaxError> {

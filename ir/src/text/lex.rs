@@ -59,13 +59,7 @@ impl Token<'_> {
         match self.kind {
             Kind::End => "the end of the text".to_owned(),
             Kind::Bad(reason) => reason.to_owned(),
-            Kind::Word
-            | Kind::Int
-            | Kind::Float
-            | Kind::Str
-            | Kind::Value
-            | Kind::Global
-            | Kind::Punct => {
+            Kind::Word | Kind::Int | Kind::Float | Kind::Str | Kind::Value | Kind::Global | Kind::Punct => {
                 let mut shown: String = self.text.chars().take(SHOWN_CHARS).collect();
                 if shown.len() < self.text.len() {
                     shown.push('…');

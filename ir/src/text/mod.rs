@@ -8,9 +8,13 @@ mod body;
 mod cursor;
 mod error;
 mod lex;
+mod near;
+mod tensor;
 
 pub use attr::{Attr, ReadAttr, print_record, read_field};
 pub use body::{BodyReader, OpReader, Operand, OperandRef, print_body};
 pub use cursor::{Cursor, quote};
 pub use error::{ParseError, SyntaxError};
 pub use lex::{Kind, PAIRS, Span, Token, is_word};
+pub use near::nearest;
+pub use tensor::{is_symbol, read_dim, read_format, read_shape, read_type};

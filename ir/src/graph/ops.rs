@@ -223,11 +223,18 @@ ops! {
     ///
     /// Typing: `logits: [T, E] f32`, `bias: [E] f32`; results `[T, k] i32` and `[T, k] f32`.
     Router = "router" (logits: Value, bias: Value) { k: usize, scale: f32 } Pure;
-    /// `x @ weight[experts[t, j]]ᵀ` for each choice j of each row; order as `linear`.
+    /// The choices of all rows sorted by expert, stable: choice (t, j) is number `t·k + j`. `offsets[e] .. offsets[e+1]` are
+    /// the places of expert e in `pairs` (the choice numbers) and in `rows` (their rows t). How a machine groups the
+    /// rows of an expert; no arithmetic depends on it.
+    ///
+    /// Typing: `experts: [T, k] i32` in `0..count`; results `[count + 1] i32`, `[k·T] i32`, `[k·T] i32`.
+    MoeGroup = "moe.group" (experts: Value) { count: usize } Pure;
+    /// `x @ weight[experts[t, j]]ᵀ` for each choice j of each row; order as `linear`. `offsets`, `pairs` and `rows` are the
+    /// `moe.group` of `experts`, all or none, and change nothing.
     ///
     /// Typing: `x: [T, K]` (shared by the choices) or `[T, k, K]`, `experts: [T, k] i32`, `weight: [E, N, K]`;
     /// result `[T, k, N]`, bf16 or f32.
-    MoeLinear = "moe.linear" (x: Value, experts: Value, weight: Value) {} Pure;
+    MoeLinear = "moe.linear" (x: Value, experts: Value, weight: Value, offsets: Option<Value>, pairs: Option<Value>, rows: Option<Value>) {} Pure;
     /// `silu(min(gate, limit)) · clamp(up, ±limit)`, times the row's weight if given (V4.1 §2.9), f32, rounded once.
     ///
     /// Typing: `gate, up` of one shape `[T, …, n]`, `weight` of the shape without n; result of the shape of `gate`.

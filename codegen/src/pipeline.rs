@@ -1,0 +1,94 @@
+//! The passes, in order: from a model's graph to kernels and their calls.
+
+use crate::error::Error;
+use crate::groups::Groups;
+use crate::passes::{
+    fuse_gate_up, fuse_index_select, fuse_quantise, fuse_rows, fuse_unrope, group_experts, outline,
+};
+use std::fmt::Write as _;
+use tessera_ir::Verified;
+use tessera_ir::graph::{self, Module};
+
+pub use crate::passes::outline::{Call, Fragment, Fused};
+
+/// What a pass changes.
+enum Pass {
+    /// The module.
+    Rewrite(fn(&Module) -> Module),
+    /// Which nodes share a kernel.
+    Group(fn(&mut Groups<'_>)),
+}
+
+/// Every pass before `outline`, in order. All rewrites come first: groups refer to a fixed module.
+const PASSES: &[(&str, Pass)] = &[
+    ("group-experts", Pass::Rewrite(group_experts::run)),
+    ("fuse-gate-up", Pass::Group(fuse_gate_up::run)),
+    ("fuse-quantise", Pass::Group(fuse_quantise::run)),
+    ("fuse-index-select", Pass::Group(fuse_index_select::run)),
+    ("fuse-unrope", Pass::Group(fuse_unrope::run)),
+    ("fuse-rows", Pass::Group(fuse_rows::run)),
+];
+
+/// The last pass, which cuts the module into kernels.
+const OUTLINE: &str = "outline";
+
+/// Names of all passes in order.
+pub fn pass_names() -> Vec<&'static str> {
+    PASSES.iter().map(|(n, _)| *n).chain([OUTLINE]).collect()
+}
+
+/// Runs every pass. `observe` is given the name of each pass after it ran and a way to print its result; the module
+/// is verified after each rewrite.
+pub fn fuse(
+    module: Verified<Module>,
+    observe: &mut dyn FnMut(&'static str, &dyn Fn() -> String),
+) -> Result<Fused, Error> {
+    let mut module = module;
+    for (name, pass) in PASSES {
+        if let Pass::Rewrite(run) = pass {
+            module = graph::verify(run(&module)).map_err(|faults| Error::Pass { pass: name, faults })?;
+            observe(name, &|| graph::print(&module));
+        }
+    }
+    let mut groups = Groups::new(&module);
+    for (name, pass) in PASSES {
+        if let Pass::Group(run) = pass {
+            run(&mut groups);
+            observe(name, &|| print_groups(&groups));
+        }
+    }
+    let fused = outline::run(&groups)?;
+    observe(OUTLINE, &|| print_fused(&fused));
+    Ok(fused)
+}
+
+/// Node lines of the module under a heading for each kernel, in execution order.
+pub fn print_groups(groups: &Groups<'_>) -> String {
+    let module = groups.module();
+    let text = graph::print(module);
+    let lines: Vec<&str> = text.lines().collect();
+    let first = lines.len() - 1 - module.outputs.len() - module.nodes.len();
+    let mut out = format!("; module @{}\n", module.name);
+    for (k, g) in groups.in_order().into_iter().enumerate() {
+        let nodes = groups.nodes(g);
+        let _ = writeln!(out, "; kernel {k}: {}", groups.family(nodes[0]));
+        for n in nodes {
+            let _ = writeln!(out, "{}", lines[first + n]);
+        }
+    }
+    out
+}
+
+/// Fragments as modules, then the calls.
+pub fn print_fused(fused: &Fused) -> String {
+    let mut out = String::new();
+    for f in &fused.fragments {
+        let _ = writeln!(out, "; {} family {}\n{}", f.module.name, f.family, graph::print(&f.module));
+    }
+    for (i, c) in fused.calls.iter().enumerate() {
+        let list = |vs: &[graph::Value]| vs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let name = &fused.fragments[c.fragment].module.name;
+        let _ = writeln!(out, "; call {i}: {} = {name}({})", list(&c.results), list(&c.args));
+    }
+    out
+}

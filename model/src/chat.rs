@@ -1,0 +1,1 @@
+//! The chat encoding of V4.1: conversations to prompts (V4.1 §6).

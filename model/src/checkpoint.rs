@@ -228,7 +228,10 @@ impl<'a> Index<'a> {
                 file.ends_with(".safetensors") && !file.contains(['/', '\\', '\0']) && !file.starts_with('.')
             });
             let file = file.ok_or_else(|| {
-                format!("tensor {name}: expected the name of a .safetensors file beside the index, got {}", shard.describe())
+                format!(
+                    "tensor {name}: expected the name of a .safetensors file beside the index, got {}",
+                    shard.describe()
+                )
             })?;
             places.push((name.as_str(), file));
         }
@@ -238,7 +241,12 @@ impl<'a> Index<'a> {
             Some((_, value)) => match value.as_f64() {
                 // Some writers store it as a float.
                 Some(size) if size >= 0.0 => Some(value.as_u64().unwrap_or(size as u64)),
-                _ => return Err(format!("metadata.total_size: expected a number of bytes, got {}", value.describe())),
+                _ => {
+                    return Err(format!(
+                        "metadata.total_size: expected a number of bytes, got {}",
+                        value.describe()
+                    ));
+                }
             },
         };
         Ok(Index { places, total_size })

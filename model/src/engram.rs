@@ -46,8 +46,7 @@ impl EngramHash {
         let text = &config.text;
         let (max_ngram, heads) = (text.engram_max_ngram_size, text.engram_n_heads);
         let columns = (max_ngram - 1) * heads;
-        let primes =
-            primes::columns(text.engram_layer_ids.len(), columns, text.engram_vocab_size as u64);
+        let primes = primes::columns(text.engram_layer_ids.len(), columns, text.engram_vocab_size as u64);
         let layers = text
             .engram_layer_ids
             .iter()
@@ -133,10 +132,7 @@ mod tests {
     /// V4.1 §2.4, computed with numpy 2.
     #[test]
     fn multipliers_are_those_of_the_released_model() {
-        assert_eq!(
-            multipliers(1, 99092, 4),
-            [76632096046245, 4839876093313, 35959672319349, 73987337458391]
-        );
+        assert_eq!(multipliers(1, 99092, 4), [76632096046245, 4839876093313, 35959672319349, 73987337458391]);
         assert_eq!(
             multipliers(14, 99092, 4),
             [67716810739261, 51510806800915, 30921347202721, 82619226485591]

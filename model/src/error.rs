@@ -139,5 +139,9 @@ fn quoted(names: &[String]) -> String {
 }
 
 fn not_found_advice(source: &io::Error) -> &'static str {
-    if source.kind() == io::ErrorKind::NotFound { " (a model folder holds config.json and model.safetensors)" } else { "" }
+    if source.kind() == io::ErrorKind::NotFound {
+        " (a model folder holds config.json and model.safetensors)"
+    } else {
+        ""
+    }
 }

@@ -66,7 +66,11 @@ impl Tokenizer {
         inner.with_padding(None);
         match inner.get_decoder() {
             Some(DecoderWrapper::ByteLevel(_)) => {}
-            _ => return Err(fault("the decoder is not ByteLevel; only byte-level BPE is supported".to_owned())),
+            _ => {
+                return Err(fault(
+                    "the decoder is not ByteLevel; only byte-level BPE is supported".to_owned(),
+                ));
+            }
         }
         check_added_ids(&inner, &Json::parse(json, file)?).map_err(fault)?;
         let last = inner.get_vocab(true).into_values().max();
@@ -74,8 +78,13 @@ impl Tokenizer {
         if len > MAX_IDS {
             return Err(fault(format!("token id {} is beyond {MAX_IDS}", len - 1)));
         }
-        let mut tokenizer =
-            Tokenizer { inner, file: file.to_owned(), bytes: Vec::new(), ends: Vec::new(), special: Vec::new() };
+        let mut tokenizer = Tokenizer {
+            inner,
+            file: file.to_owned(),
+            bytes: Vec::new(),
+            ends: Vec::new(),
+            special: Vec::new(),
+        };
         tokenizer.fill_table(len);
         Ok(tokenizer)
     }
@@ -115,7 +124,9 @@ impl Tokenizer {
     /// The tokenizer refuses the text.
     pub fn encode(&self, text: &str, added: AddedTokens) -> Result<Vec<u32>> {
         match added {
-            AddedTokens::Recognise => self.inner.encode_fast(text, false).map(|found| found.get_ids().to_vec()),
+            AddedTokens::Recognise => {
+                self.inner.encode_fast(text, false).map(|found| found.get_ids().to_vec())
+            }
             AddedTokens::AsText => self.encode_plain(text),
         }
         .map_err(|error| self.fault(format!("cannot encode: {error}")))

@@ -52,7 +52,8 @@ impl Topology {
     pub fn derive(config: &Config) -> Topology {
         let text = &config.text;
         let ratio = |layer: usize| text.compress_ratios.get(layer).copied().unwrap_or(0);
-        let latest = |sources: &[usize], layer| sources.iter().copied().filter(|&source| source <= layer).max();
+        let latest =
+            |sources: &[usize], layer| sources.iter().copied().filter(|&source| source <= layer).max();
         let place = |ids: &[usize], layer| ids.iter().position(|&id| id == layer);
         let role = |layer: usize| {
             let ratio = ratio(layer);

@@ -81,11 +81,13 @@ fn every_null_or_mistyped_key_is_named() {
     for path in keys(&config) {
         let name = path.join(".");
         let old = path.iter().fold(&config, |value, key| &value[key]).clone();
-        let mut wrong = vec![Value::Null, value!({}), value!({"a": 1}), value!([{}]), value!(["x", null]), value!(-7)];
+        let mut wrong =
+            vec![Value::Null, value!({}), value!({"a": 1}), value!([{}]), value!(["x", null]), value!(-7)];
         wrong.extend([value!("17"), value!(1.5), value!(true), value!(1e300), value!(u64::MAX)]);
         for new in wrong {
             // Some wrong-looking values are right for some keys.
-            let real = ["theta", "beta", "factor", "eps", "limit", "range"].iter().any(|part| name.contains(part));
+            let real =
+                ["theta", "beta", "factor", "eps", "limit", "range"].iter().any(|part| name.contains(part));
             let right = match &old {
                 Value::String(_) => name == "transformers_version" && new.is_string(),
                 Value::Bool(old) => new == *old,
@@ -99,7 +101,9 @@ fn every_null_or_mistyped_key_is_named() {
                 continue;
             }
             assert!(!found.is_empty(), "{name} = {new} was accepted");
-            let own = |key: &str| key == name || key.starts_with(&format!("{name}.")) || key.starts_with(&format!("{name}["));
+            let own = |key: &str| {
+                key == name || key.starts_with(&format!("{name}.")) || key.starts_with(&format!("{name}["))
+            };
             assert!(found.iter().all(|(key, _)| own(key)), "{name} = {new}: {found:?}");
         }
     }
@@ -235,7 +239,10 @@ fn rules_over_several_keys_name_the_key_and_the_reason() {
     }
     for key in ["bos_token_id", "eos_token_id", "pad_token_id", "image_token_id"] {
         let found = faults(&with(&config, key, value!(5000)));
-        assert_eq!(found, [(key.to_owned(), "5000 is outside the vocabulary of vocab_size = 2048".to_owned())]);
+        assert_eq!(
+            found,
+            [(key.to_owned(), "5000 is outside the vocabulary of vocab_size = 2048".to_owned())]
+        );
     }
 }
 
@@ -243,9 +250,13 @@ fn rules_over_several_keys_name_the_key_and_the_reason() {
 fn absurd_sizes_are_refused_at_once() {
     let config = json(&tiny().join("config.json"));
     for path in keys(&config).iter().map(|path| path.join(".")) {
-        for new in [value!(1_000_000_000_000_000_u64), value!(vec![1_000_000_000_u64; 3]), value!(vec![0; 100_000])] {
+        for new in
+            [value!(1_000_000_000_000_000_u64), value!(vec![1_000_000_000_u64; 3]), value!(vec![0; 100_000])]
+        {
             let found = faults(&with(&config, &path, new.clone()));
-            let free = path == "vision_config.max_wh_ratio" || path.contains("theta") || path.ends_with("swiglu_limit");
+            let free = path == "vision_config.max_wh_ratio"
+                || path.contains("theta")
+                || path.ends_with("swiglu_limit");
             let free = free || path.ends_with("routed_scaling_factor") || path.ends_with("initializer_range");
             assert!(!found.is_empty() || free, "{path} accepts {new}");
         }
@@ -254,7 +265,10 @@ fn absurd_sizes_are_refused_at_once() {
     let config = with(&config, "text_config.n_routed_experts", value!(16384));
     let config = with(&config, "text_config.num_hidden_layers", value!(1024));
     let found = faults(&config);
-    assert!(found.iter().any(|(_, message)| message.contains("exceed the limit of 1048576 experts")), "{found:?}");
+    assert!(
+        found.iter().any(|(_, message)| message.contains("exceed the limit of 1048576 experts")),
+        "{found:?}"
+    );
 }
 
 #[test]

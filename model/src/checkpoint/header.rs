@@ -182,7 +182,9 @@ impl fmt::Display for HeaderFault {
                 f,
                 "truncated: the tensors need {need} bytes, the file has {have}; the first incomplete one is {name}"
             ),
-            HeaderFault::Trailing(bytes) => write!(f, "{bytes} bytes behind the last tensor belong to no tensor"),
+            HeaderFault::Trailing(bytes) => {
+                write!(f, "{bytes} bytes behind the last tensor belong to no tensor")
+            }
         }
     }
 }
@@ -219,8 +221,8 @@ pub fn parse(bytes: &[u8], file_len: u64) -> Result<Header, HeaderFault> {
         if name == "__metadata__" {
             header.metadata = metadata(entry)?;
         } else {
-            let info = tensor(name, entry)
-                .map_err(|message| HeaderFault::Tensor { name: name.clone(), message })?;
+            let info =
+                tensor(name, entry).map_err(|message| HeaderFault::Tensor { name: name.clone(), message })?;
             header.tensors.push(info);
         }
     }
@@ -251,7 +253,11 @@ fn tensor(name: &str, entry: &Json) -> Result<TensorInfo, String> {
         return Err(format!("unknown key {key}"));
     }
     let member = |key: &str| {
-        members.iter().find(|(name, _)| name == key).map(|(_, value)| value).ok_or(format!("{key} is missing"))
+        members
+            .iter()
+            .find(|(name, _)| name == key)
+            .map(|(_, value)| value)
+            .ok_or(format!("{key} is missing"))
     };
     let dtype = member("dtype")?;
     let dtype = dtype.as_str().and_then(Dtype::from_name).ok_or_else(|| {

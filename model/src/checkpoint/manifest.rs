@@ -31,7 +31,9 @@ pub struct ExpectedTensor {
 impl ExpectedTensor {
     /// Bytes of the tensor.
     pub fn bytes(&self) -> u64 {
-        self.shape.iter().fold(self.dtype.size() as u64, |product, &extent| product.saturating_mul(extent as u64))
+        self.shape
+            .iter()
+            .fold(self.dtype.size() as u64, |product, &extent| product.saturating_mul(extent as u64))
     }
 }
 
@@ -102,7 +104,8 @@ impl List<'_> {
     fn block(&mut self, prefix: &str, experts: usize) {
         let t = &self.config.text;
         let (d, heads, hd, hc) = (t.hidden_size, t.num_attention_heads, t.head_dim, t.hc_mult);
-        let (q_rank, o_rank, groups, width) = (t.q_lora_rank, t.o_lora_rank, t.o_groups, t.moe_intermediate_size);
+        let (q_rank, o_rank, groups, width) =
+            (t.q_lora_rank, t.o_lora_rank, t.o_groups, t.moe_intermediate_size);
         self.bf16(format!("{prefix}.attn_norm.weight"), &[d]);
         self.bf16(format!("{prefix}.ffn_norm.weight"), &[d]);
         self.f32(format!("{prefix}.attn.attn_sink"), &[heads]);

@@ -104,7 +104,9 @@ pub fn check(checkpoint: &Checkpoint, expected: &[ExpectedTensor]) -> Result<Rep
         };
         if have.dtype != want.dtype {
             let advice = dtype_advice(have.dtype, want);
-            faults.wrong_dtype.push(format!("{} is {}, expected {}{advice}", want.name, have.dtype, want.dtype));
+            faults
+                .wrong_dtype
+                .push(format!("{} is {}, expected {}{advice}", want.name, have.dtype, want.dtype));
         }
         if have.shape != want.shape {
             faults.wrong_shape.push(format!("{} is {:?}, expected {:?}", want.name, have.shape, want.shape));
@@ -121,7 +123,11 @@ pub fn check(checkpoint: &Checkpoint, expected: &[ExpectedTensor]) -> Result<Rep
     let extra = checkpoint.tensors().map(|(name, _)| name).filter(|name| !by_name.contains_key(name));
     faults.extra = extra.map(str::to_owned).collect();
     let sound = [&faults.missing, &faults.extra, &faults.wrong_shape, &faults.wrong_dtype];
-    if sound.iter().all(|names| names.is_empty()) { Ok(report) } else { Err(Error::Tensors(Box::new(faults))) }
+    if sound.iter().all(|names| names.is_empty()) {
+        Ok(report)
+    } else {
+        Err(Error::Tensors(Box::new(faults)))
+    }
 }
 
 /// What to do about a type that other writers use.
@@ -133,7 +139,9 @@ fn dtype_advice(have: Dtype, want: &ExpectedTensor) -> &'static str {
         (Dtype::F8E8M0, Dtype::F32 | Dtype::Bf16 | Dtype::F16) => {
             " (write each scale 2^n as one byte n + 127 with dtype F8_E8M0)"
         }
-        (Dtype::I8, Dtype::U8) => " (packed E2M1 codes are stored as I8: write the same bytes with that dtype)",
+        (Dtype::I8, Dtype::U8) => {
+            " (packed E2M1 codes are stored as I8: write the same bytes with that dtype)"
+        }
         _ => "",
     }
 }

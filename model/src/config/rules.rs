@@ -23,7 +23,10 @@ pub(super) fn check(config: &Config, findings: &Findings<'_>) {
     {
         findings.report(
             "vision_config.hidden_size",
-            format!("{} is not divisible by num_attention_heads {}", vision.hidden_size, vision.num_attention_heads),
+            format!(
+                "{} is not divisible by num_attention_heads {}",
+                vision.hidden_size, vision.num_attention_heads
+            ),
         );
     }
 }
@@ -219,7 +222,11 @@ impl Rules<'_> {
                 continue;
             }
             if let Some(layer) = ids.iter().find(|&&layer| ratio(layer) == 0) {
-                self.rule(&keys, || false, || format!("layer {layer} has ratio 0: it has nothing compressed"));
+                self.rule(
+                    &keys,
+                    || false,
+                    || format!("layer {layer} has ratio 0: it has nothing compressed"),
+                );
             }
             // Every compressed layer reads the latest source: it must exist and have the layer's own ratio.
             for layer in (0..t.num_hidden_layers).filter(|&layer| ratio(layer) > 0) {

@@ -138,7 +138,9 @@ impl<'a> Section<'a> {
         let ids = match self.look(key) {
             None => None,
             Some(Json::Array(_)) => self.counts(key, range, 256, true),
-            Some(value) => self.want(key, Some(value), &integer(&range), |json| within(json, &range).map(|id| vec![id])),
+            Some(value) => {
+                self.want(key, Some(value), &integer(&range), |json| within(json, &range).map(|id| vec![id]))
+            }
         };
         ids.unwrap_or_default().into_iter().filter_map(|id| u32::try_from(id).ok()).collect()
     }

@@ -24,7 +24,11 @@ impl TokenMap {
     /// # Errors
     /// Neither exists, the file is not a list of compressed ids, the two differ (the first differing id is named),
     /// or the number of distinct ids is not `engram_compressed_vocab_size`.
-    pub fn of_model(dir: impl AsRef<Path>, config: &Config, tokenizer: Option<&Tokenizer>) -> Result<TokenMap> {
+    pub fn of_model(
+        dir: impl AsRef<Path>,
+        config: &Config,
+        tokenizer: Option<&Tokenizer>,
+    ) -> Result<TokenMap> {
         let path = dir.as_ref().join("token_map.json");
         let file = path.display().to_string();
         let stored = if path.exists() { Some(TokenMap::parse(&read_text(&path)?, &file)?) } else { None };
@@ -36,7 +40,8 @@ impl TokenMap {
             }
             (Some(map), None) | (None, Some(map)) => map,
             (None, None) => {
-                let message = "neither this file nor a tokenizer.json exists; Engram needs one of them".to_owned();
+                let message =
+                    "neither this file nor a tokenizer.json exists; Engram needs one of them".to_owned();
                 return Err(Error::TokenMap { file, message });
             }
         };
@@ -136,7 +141,9 @@ impl TokenMap {
         }
         let distinct = used.iter().filter(|&&used| used).count();
         if distinct != compressed {
-            return fault(format!("{distinct} distinct ids, but engram_compressed_vocab_size is {compressed}"));
+            return fault(format!(
+                "{distinct} distinct ids, but engram_compressed_vocab_size is {compressed}"
+            ));
         }
         Ok(())
     }
@@ -182,5 +189,8 @@ impl KeyRule {
 }
 
 fn normalisation(error: tokenizers::Error) -> Error {
-    Error::TokenMap { file: "tokenizer.json".to_owned(), message: format!("cannot normalise a token: {error}") }
+    Error::TokenMap {
+        file: "tokenizer.json".to_owned(),
+        message: format!("cannot normalise a token: {error}"),
+    }
 }

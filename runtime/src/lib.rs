@@ -1,1 +1,3 @@
 //! Executes an artifact: memory, workers, caches, micro-kernels, sampling.
+
+pub mod micro;

@@ -251,7 +251,7 @@ impl Format {
         }
         match self.group {
             None => Some(bits / 8),
-            Some(g) if cols % g.cols != 0 => None,
+            Some(g) if !cols.is_multiple_of(g.cols) => None,
             Some(Group { place: ScalePlace::Plane, .. }) => Some(bits / 8),
             Some(g) => (bits / 8).checked_add(cols / g.cols),
         }
@@ -354,7 +354,7 @@ impl TensorType {
 pub fn panel_bytes(format: Format, cols: usize) -> Option<usize> {
     let data = cols.checked_mul(16)?.checked_mul(format.elem.bits())? / 8;
     match format.group {
-        Some(g) if cols % g.cols != 0 => None,
+        Some(g) if !cols.is_multiple_of(g.cols) => None,
         Some(g) => data.checked_add(cols / g.cols * 16),
         None => Some(data),
     }

@@ -11,13 +11,22 @@
 
 mod attr_text;
 mod attrs;
+mod build;
+mod fault;
+pub mod interp;
 mod module;
 mod ops;
 mod parse;
 mod print;
+pub mod tolerance;
+mod typing;
+mod verify;
 
 pub use attrs::{Engram, Rope, Round, Yarn};
+pub use fault::{Rule, Subject, TypeFault};
 pub use module::{Builder, Decl, DeclKind, Module, Node, Output, Value};
 pub use ops::{Effect, Op};
 pub use parse::parse;
 pub use print::{print, print_decl, print_node, print_output};
+pub use typing::{infer, infer_split, result_types};
+pub use verify::{Fault, Place, VerifyErrors, verify};

@@ -58,11 +58,11 @@ pub struct Node {
 impl Node {
     /// Result `i`.
     pub fn result(&self, i: usize) -> Value {
-        Value(self.first.0 + i as u32)
+        Value(self.first.0.saturating_add(i as u32))
     }
     /// All results.
     pub fn results(&self) -> impl Iterator<Item = Value> + use<> {
-        (self.first.0..self.first.0 + self.types.len() as u32).map(Value)
+        (self.first.0..self.first.0.saturating_add(self.types.len() as u32)).map(Value)
     }
 }
 
@@ -139,6 +139,10 @@ impl Builder {
         self.items.push(Item::Node(node));
         results
     }
+    /// Types of all values so far, by the numbers they have while the module is built.
+    pub fn types(&self) -> &[TensorType] {
+        &self.types
+    }
     /// Type of a value.
     pub fn ty(&self, v: Value) -> &TensorType {
         &self.types[v.index()]
@@ -151,7 +155,8 @@ impl Builder {
     pub fn finish(self) -> Module {
         let mut map = vec![Value(0); self.types.len()];
         let (mut next_decl, mut at) = (0u32, 0u32);
-        let mut next_node = self.items.iter().filter(|i| matches!(i, Item::Decl(_))).count() as u32;
+        let decls = self.items.iter().filter(|i| matches!(i, Item::Decl(_))).count() as u32;
+        let mut next_node = decls;
         for item in &self.items {
             let (n, next) = match item {
                 Item::Decl(_) => (1, &mut next_decl),
@@ -164,12 +169,14 @@ impl Builder {
             }
         }
         let mut module = Module { name: self.name, ..Module::default() };
+        let mut first = decls;
         for item in self.items {
             match item {
                 Item::Decl(d) => module.decls.push(d),
                 Item::Node(mut n) => {
                     n.op.map_operands(|v| map[v.index()]);
-                    n.first = map.get(n.first.index()).copied().unwrap_or(Value(next_node));
+                    n.first = Value(first);
+                    first += n.types.len() as u32;
                     module.nodes.push(n);
                 }
             }

@@ -2,8 +2,10 @@
 
 use super::attrs::{Binary, IndexOp, Reduce, Unary};
 use super::kernel::Value;
-use crate::text::{Attr, Cursor, Kind, OpReader, Operand, OperandRef, ReadAttr, SyntaxError};
-use crate::types::{Dim, Format, Sym};
+use crate::text::{
+    Attr, Cursor, Kind, OpReader, Operand, OperandRef, ReadAttr, SyntaxError, read_dim, read_format,
+};
+use crate::types::{Dim, Format};
 use std::fmt;
 
 impl Operand<Value> for Value {
@@ -55,13 +57,7 @@ impl Attr for Format {
 
 impl ReadAttr for Format {
     fn read(c: &mut Cursor<'_>) -> Result<Self, SyntaxError> {
-        let found = if c.peek().kind == Kind::Word { Format::from_name(c.peek().text) } else { None };
-        let found = found.ok_or_else(|| {
-            let names: Vec<&str> = Format::NAMED.iter().map(|(n, _)| *n).collect();
-            c.expected(&format!("a format ({})", names.join(", ")))
-        })?;
-        c.bump();
-        Ok(found)
+        read_format(c)
     }
 }
 
@@ -72,34 +68,7 @@ impl Attr for Dim {
 }
 
 impl ReadAttr for Dim {
-    /// `3`, `T` or `2*T`.
     fn read(c: &mut Cursor<'_>) -> Result<Self, SyntaxError> {
-        if c.peek().kind == Kind::Word {
-            return Ok(Dim::Sym { sym: symbol(c)?, times: 1 });
-        }
-        let start = c.peek().span;
-        let n: usize = c.integer("a dimension (a number, a symbol, or number*symbol)")?;
-        if !c.eat("*") {
-            return Ok(Dim::Fixed(n));
-        }
-        let sym = symbol(c)?;
-        match n {
-            // `1*T` and `T` would be two spellings of one dimension; 0 would not depend on the symbol.
-            0 | 1 => Err(SyntaxError::new(start.to(c.last_span()), "the factor of a symbol is at least 2")),
-            times => Ok(Dim::Sym { sym, times }),
-        }
-    }
-}
-
-/// A symbol of a dimension.
-fn symbol(c: &mut Cursor<'_>) -> Result<Sym, SyntaxError> {
-    let token = c.word("a symbol")?;
-    let plain = token.text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    if plain && token.text.starts_with(|b: char| b.is_ascii_alphabetic()) {
-        Ok(Sym::new(token.text))
-    } else {
-        let message =
-            format!("a symbol has letters, digits and `_` and starts with a letter; found {}", token.describe());
-        Err(SyntaxError::new(token.span, message))
+        read_dim(c)
     }
 }

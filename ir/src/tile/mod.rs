@@ -12,9 +12,22 @@
 
 mod attr_text;
 mod attrs;
+mod build;
+mod emit;
+mod fault;
 mod kernel;
+mod names;
+mod operands;
 mod ops;
+mod print;
+mod typing;
 
 pub use attrs::{Binary, IndexOp, Reduce, Unary};
-pub use kernel::{Access, Axis, Block, Class, Kernel, Node, Param, Ring, Role, RoleKind, SlotType, Stmt, Type, Value};
+pub use build::{BuildFault, KernelBuilder, RoleBuilder};
+pub use fault::TypeFault;
+pub use kernel::{
+    Access, Axis, Block, Class, Kernel, Node, Param, Ring, Role, RoleKind, SlotType, Stmt, Type, Value,
+};
 pub use ops::Op;
+pub use print::{print, print_node, print_param, print_ring, print_stmt};
+pub use typing::{Scope, infer};

@@ -18,6 +18,7 @@ mod module;
 mod ops;
 mod parse;
 mod print;
+pub mod testgen;
 pub mod tolerance;
 mod typing;
 mod verify;

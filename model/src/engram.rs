@@ -22,6 +22,23 @@ pub struct LayerHash {
     pub multipliers: Vec<i64>,
 }
 
+impl LayerHash {
+    /// The constants of every Engram layer, in the order of the configuration.
+    pub fn all(config: &Config) -> Vec<LayerHash> {
+        let text = &config.text;
+        let (max_ngram, layers) = (text.engram_max_ngram_size, &text.engram_layer_ids);
+        let columns = (max_ngram - 1) * text.engram_n_heads;
+        let primes = primes::columns(layers.len(), columns, text.engram_vocab_size as u64);
+        let hash = |(&layer, primes): (&usize, Vec<u64>)| LayerHash {
+            layer,
+            offsets: exclusive_sums(&primes),
+            primes,
+            multipliers: multipliers(layer, text.engram_compressed_vocab_size, max_ngram),
+        };
+        layers.iter().zip(primes).map(hash).collect()
+    }
+}
+
 /// The hash of all Engram layers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngramHash {
@@ -43,22 +60,9 @@ impl EngramHash {
     /// # Errors
     /// The map has no entry for `engram_pad_token_id`.
     pub fn new(config: &Config, map: &TokenMap) -> Result<EngramHash> {
-        let text = &config.text;
-        let (max_ngram, heads) = (text.engram_max_ngram_size, text.engram_n_heads);
-        let columns = (max_ngram - 1) * heads;
-        let primes = primes::columns(text.engram_layer_ids.len(), columns, text.engram_vocab_size as u64);
-        let layers = text
-            .engram_layer_ids
-            .iter()
-            .zip(primes)
-            .map(|(&layer, primes)| LayerHash {
-                layer,
-                offsets: exclusive_sums(&primes),
-                primes,
-                multipliers: multipliers(layer, text.engram_compressed_vocab_size, max_ngram),
-            })
-            .collect();
-        let pad = i64::from(map.get(text.engram_pad_token_id)?);
+        let (max_ngram, heads) = (config.text.engram_max_ngram_size, config.text.engram_n_heads);
+        let layers = LayerHash::all(config);
+        let pad = i64::from(map.get(config.text.engram_pad_token_id)?);
         Ok(EngramHash { layers, max_ngram, heads, pad, image_token: config.image_token_id })
     }
 

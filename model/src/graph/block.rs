@@ -20,11 +20,9 @@ pub(super) fn open(net: &mut Net<'_>, tokens: Value) -> Stream {
     let (streams, width) = (net.text.hc_mult, net.text.hidden_size);
     let x = net.embed(tokens, "embed", width);
     let rows = net.rows(x);
-    let (n, d) = (Dim::from(streams), Dim::from(width));
-    let results = [
-        ([rows.clone(), n.clone(), d].as_slice(), net.mode.activation()),
-        ([rows, n].as_slice(), Format::F32),
-    ];
+    let pre = [rows, Dim::from(streams)];
+    let copies = [pre[0].clone(), pre[1].clone(), Dim::from(width)];
+    let results = [(copies.as_slice(), net.mode.activation()), (pre.as_slice(), Format::F32)];
     let values = net.emit_all(Op::HcOpen { x, streams }, &results);
     Stream { x: values[0], pre: values[1] }
 }

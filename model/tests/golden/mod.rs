@@ -1,5 +1,7 @@
 //! Models and golden files of the repository, and how values are compared with them.
 
+mod chunking;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 

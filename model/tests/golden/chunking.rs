@@ -1,15 +1,14 @@
 //! Chunking, companions and rollback change no bit of what the oracle computes.
 
-mod golden;
-
 use std::collections::BTreeMap;
 
-use golden::{Setup, reals};
 use tessera_ir::Bindings;
 use tessera_ir::graph::interp::{self, State, Tensor};
 use tessera_model::graph::{BuildOptions, Mode};
 use tessera_model::oracle::{Oracle, Outputs};
 use tessera_model::rows::{Capacity, Chunk, StepRows, Wanted};
+
+use super::{Setup, reals};
 
 fn bits(values: &[f32]) -> Vec<u32> {
     values.iter().map(|v| v.to_bits()).collect()

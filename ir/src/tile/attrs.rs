@@ -106,3 +106,23 @@ named! {
         AbsMax = "absmax",
     }
 }
+
+impl IndexOp {
+    /// `f(a, b)`; `None` for a division by a number below 1.
+    pub fn apply(self, a: i64, b: i64) -> Option<i64> {
+        match self {
+            IndexOp::Add => Some(a.wrapping_add(b)),
+            IndexOp::Sub => Some(a.wrapping_sub(b)),
+            IndexOp::Mul => Some(a.wrapping_mul(b)),
+            IndexOp::Div => (b > 0).then(|| a / b),
+            IndexOp::Rem => (b > 0).then(|| a % b),
+            IndexOp::Min => Some(a.min(b)),
+            IndexOp::Max => Some(a.max(b)),
+            IndexOp::Xor => Some(a ^ b),
+            IndexOp::And => Some(a & b),
+            IndexOp::Lt => Some(i64::from(a < b)),
+            IndexOp::Le => Some(i64::from(a <= b)),
+            IndexOp::Eq => Some(i64::from(a == b)),
+        }
+    }
+}

@@ -14,13 +14,18 @@ mod attr_text;
 mod attrs;
 mod build;
 mod emit;
+mod expr;
 mod fault;
 mod kernel;
 mod names;
 mod operands;
 mod ops;
+mod parse;
 mod print;
+mod rings;
+mod sequence;
 mod typing;
+mod verify;
 
 pub use attrs::{Binary, IndexOp, Reduce, Unary};
 pub use build::{BuildFault, KernelBuilder, RoleBuilder};
@@ -29,5 +34,7 @@ pub use kernel::{
     Access, Axis, Block, Class, Kernel, Node, Param, Ring, Role, RoleKind, SlotType, Stmt, Type, Value,
 };
 pub use ops::Op;
+pub use parse::parse;
 pub use print::{print, print_node, print_param, print_ring, print_stmt};
+pub use sequence::{Sequence, SequenceFault, SlotRef, Wait, sequence};
 pub use typing::{Scope, infer};

@@ -1,0 +1,223 @@
+//! One order of all roles: merged loops, chosen slots, and the two ways in which there is none.
+
+use tessera_ir::tile::{Kernel, Op, SequenceFault, SlotRef, Stmt, Value, parse, sequence};
+
+fn kernel(text: &str) -> Kernel {
+    parse(text).unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Mnemonics in order, `{` and `}` around bodies.
+fn outline(block: &[Stmt]) -> String {
+    let mut out = Vec::new();
+    for stmt in block {
+        match stmt {
+            Stmt::Op(node) => out.push(node.op.mnemonic().to_owned()),
+            Stmt::For { body, .. } => out.push(format!("for {{ {} }}", outline(body))),
+            Stmt::If { body, .. } => out.push(format!("if {{ {} }}", outline(body))),
+        }
+    }
+    out.join(" ")
+}
+
+const STREAM: &str = "
+    param %x : [64, 64] bf16 read
+    param %w : [16, 64] bf16 read
+    param %y : [64, 16] f32 write
+";
+
+/// Two roles that move slots of `%a` and `%b` in loops with the given bounds.
+fn stream(copy: &str, matrix: &str, depth: usize) -> String {
+    format!(
+        "tessera.tile 1 kernel @k {{ {STREAM}
+        ring %a : stage tile<16x64, bf16> depth {depth} path copy -> vector
+        ring %b : stage tile<16x64, bf16> depth 1 path copy -> vector
+        role copy copy {{ %z0 = index.const {{value = 0}} : index {copy} }}
+        role vector vector {{ %z1 = index.const {{value = 0}} : index {matrix} }} }}"
+    )
+}
+
+#[test]
+fn straight_roles_follow_each_other() {
+    let k = kernel(include_str!("filetests/tile/linear_w8.tile"));
+    let s = sequence(&k).expect("an order");
+    let text = outline(&s.body);
+    assert!(text.contains("copy index.tile index.dim index index.const index mma"), "{text}");
+    assert!(text.ends_with("for { slot.load cast index store }"), "{text}");
+    // %14 and %21 are the same slot of ring %b, %31 the accumulator that %23 is.
+    assert_eq!(s.slot(Value(14)), Some(SlotRef { ring: 1, slot: 0 }));
+    assert_eq!(s.slot(Value(21)), s.slot(Value(14)));
+    assert_eq!(s.slot(Value(31)), s.slot(Value(23)));
+    assert_eq!(s.slot(Value(8)), None);
+}
+
+#[test]
+fn loops_with_equal_bounds_become_one() {
+    let copy = "%n0 = index.const {value = 64} : index
+        for %i = %z0 to %n0 step 16 {
+          %s = acquire %a : slot %a
+          copy %x, (%i, %z0), %s, %n0
+          pass %s
+        }";
+    // The same bound, computed otherwise.
+    let vector = "%h = index.const {value = 32} : index
+        %n1 = index %h, %h {f = add} : index
+        for %j = %z1 to %n1 step 16 {
+          %t = take %a : slot %a
+          %v = slot.load %t, %z1, %z1 {rows = 16, cols = 16} : tile<16x16, f32>
+          store %v, %y, (%j, %z1)
+          release %t
+        }";
+    let k = kernel(&stream(copy, vector, 3));
+    let s = sequence(&k).expect("an order");
+    assert_eq!(
+        outline(&s.body),
+        "index.const index.const index.const index.const index for { copy slot.load store }"
+    );
+    let Some(Stmt::For { var, body, .. }) = s.body.last() else { panic!("a loop") };
+    let Stmt::Op(store) = &body[2] else { panic!("an op") };
+    let Op::Store { at, .. } = &store.op else { panic!("a store") };
+    assert_eq!(at[0], *var, "the second role's counter is replaced by the first's");
+}
+
+#[test]
+fn a_loop_that_leaves_the_rings_alone_runs_whole() {
+    let copy = "%p = acquire %a : slot %a
+        pass %p";
+    let vector = "%q = take %a : slot %a
+        %n1 = index.const {value = 2} : index
+        for %j = %z1 to %n1 step 1 {
+          %v = slot.load %q, %j, %z1 {rows = 1, cols = 16} : tile<1x16, f32>
+          store %v, %y, (%j, %z1)
+        }
+        release %q";
+    let s = sequence(&kernel(&stream(copy, vector, 1))).expect("an order");
+    assert!(outline(&s.body).ends_with("for { slot.load store }"));
+}
+
+#[test]
+fn equal_conditions_become_one() {
+    let copy = "if %z0 { %p = acquire %a : slot %a pass %p }";
+    let vector = "if %z1 { %q = take %a : slot %a release %q }";
+    let s = sequence(&kernel(&stream(copy, vector, 1))).expect("an order");
+    assert_eq!(outline(&s.body), "index.const index.const if {  }");
+}
+
+#[test]
+fn slots_of_one_iteration_differ_while_both_are_held() {
+    let copy = "%p = acquire %a : slot %a
+        pass %p
+        %p2 = acquire %a : slot %a
+        pass %p2";
+    let vector = "%q = take %a : slot %a
+        %q2 = take %a : slot %a
+        release %q
+        release %q2";
+    let k = kernel(&stream(copy, vector, 2));
+    let s = sequence(&k).expect("an order");
+    let slots: Vec<usize> = s.slots.iter().flatten().map(|s| s.slot).collect();
+    assert_eq!(slots, [0, 1, 0, 1]);
+    // One slot is not enough: the taker releases nothing before it holds both.
+    let fault = sequence(&kernel(&stream(copy, vector, 1))).expect_err("a deadlock");
+    let SequenceFault::Deadlock { waits } = &fault else { panic!("{fault}") };
+    assert_eq!(waits.len(), 2);
+    assert_eq!((waits[0].role.as_str(), waits[0].on.as_str()), ("copy", "a free slot of %a (depth 1)"));
+    assert_eq!((waits[1].role.as_str(), waits[1].on.as_str()), ("vector", "a slot of %a from role copy"));
+}
+
+#[test]
+fn opposite_orders_deadlock_even_in_equal_loops() {
+    let copy = "%n0 = index.const {value = 4} : index
+        for %i = %z0 to %n0 step 1 {
+          %p = acquire %a : slot %a
+          pass %p
+          %q = acquire %a : slot %a
+          pass %q
+          %r = acquire %b : slot %b
+          pass %r
+        }";
+    let vector = "%n1 = index.const {value = 4} : index
+        for %j = %z1 to %n1 step 1 {
+          %s = take %b : slot %b
+          release %s
+          %t = take %a : slot %a
+          release %t
+          %u = take %a : slot %a
+          release %u
+        }";
+    let fault = sequence(&kernel(&stream(copy, vector, 1))).expect_err("no order");
+    let SequenceFault::Deadlock { waits } = &fault else { panic!("{fault}") };
+    assert_eq!(waits[0].statement, "%9 = acquire %a : slot %a");
+    assert_eq!(waits[1].statement, "%14 = take %b : slot %b");
+    sequence(&kernel(&stream(copy, vector, 2))).expect("two slots are enough");
+}
+
+#[test]
+fn different_trip_counts_are_a_rate_mismatch() {
+    let copy = "%n0 = index.const {value = 4} : index
+        for %i = %z0 to %n0 step 1 { %p = acquire %a : slot %a pass %p }";
+    let vector = "%n1 = index.const {value = 5} : index
+        for %j = %z1 to %n1 step 1 { %q = take %a : slot %a release %q }";
+    let fault = sequence(&kernel(&stream(copy, vector, 8))).expect_err("no order");
+    assert!(matches!(fault, SequenceFault::Bounds { .. }), "{fault}");
+}
+
+#[test]
+fn slots_left_over_by_an_iteration_are_a_rate_mismatch() {
+    let copy = "%n0 = index.const {value = 4} : index
+        for %i = %z0 to %n0 step 1 {
+          %p = acquire %a : slot %a
+          pass %p
+          %o = acquire %a : slot %a
+          pass %o
+        }";
+    let vector = "%n1 = index.const {value = 4} : index
+        for %j = %z1 to %n1 step 1 { %q = take %a : slot %a release %q }";
+    let fault = sequence(&kernel(&stream(copy, vector, 8))).expect_err("no order");
+    let SequenceFault::Rate { ring, place } = &fault else { panic!("{fault}") };
+    assert_eq!((ring.as_str(), place.starts_with("an iteration of `for")), ("a", true));
+}
+
+#[test]
+fn slots_left_over_at_the_end_are_a_rate_mismatch() {
+    let copy = "%p = acquire %a : slot %a
+        pass %p
+        %o = acquire %a : slot %a
+        pass %o";
+    let vector = "%q = take %a : slot %a
+        release %q";
+    let fault = sequence(&kernel(&stream(copy, vector, 8))).expect_err("a slot is never taken");
+    assert_eq!(fault, SequenceFault::Rate { ring: "a".into(), place: "the whole program".into() });
+}
+
+#[test]
+fn loops_of_two_roles_run_before_a_third_joins() {
+    // Both pairs of loops have equal bounds, but the second pair needs what the first one's roles pass after it.
+    let text = "tessera.tile 1 kernel @k {
+        param %x : [64, 64] bf16 read
+        ring %a : stage tile<16x64, bf16> depth 1 path one -> two
+        ring %b : vec tile<16x64, bf16> depth 1 path two -> three
+        ring %c : vec tile<16x64, bf16> depth 1 path two -> three
+        role copy one {
+          %z0 = index.const {value = 0} : index
+          %n0 = index.const {value = 4} : index
+          for %i = %z0 to %n0 step 1 { %p = acquire %a : slot %a pass %p }
+        }
+        role vector two {
+          %z1 = index.const {value = 0} : index
+          %n1 = index.const {value = 4} : index
+          for %j = %z1 to %n1 step 1 { %q = take %a : slot %a release %q }
+          %r = acquire %b : slot %b
+          pass %r
+          for %l = %z1 to %n1 step 1 { %s = acquire %c : slot %c pass %s }
+        }
+        role vector three {
+          %z2 = index.const {value = 0} : index
+          %n2 = index.const {value = 4} : index
+          for %m = %z2 to %n2 step 1 { %t = take %c : slot %c release %t }
+          %u = take %b : slot %b
+          release %u
+        }
+      }";
+    let s = sequence(&kernel(text)).expect("an order");
+    assert_eq!(outline(&s.body).matches("for").count(), 2);
+}

@@ -243,3 +243,71 @@ impl Capacity {
             .set("C2", self.tokens / 2);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOKENS: [u32; 6] = [50, 51, 52, 53, 54, 55];
+
+    fn chunk(start: usize, floor: usize, logits: Wanted) -> Chunk<'static> {
+        Chunk { slot: 3, start, tokens: &TOKENS, floor, logits }
+    }
+
+    #[test]
+    fn rows_see_a_full_window_and_no_more() {
+        let mut rows = StepRows::default();
+        rows.push(4, &chunk(1, 0, Wanted::Last));
+        assert_eq!(rows.pos, [1, 2, 3, 4, 5, 6]);
+        assert_eq!(rows.lo, [0, 0, 0, 1, 2, 3]);
+        assert_eq!(rows.decoder_lo, rows.lo);
+        assert_eq!((rows.tokens[0], rows.seq[5]), (50, 3));
+        rows.push(4, &chunk(9, 11, Wanted::All));
+        assert_eq!(rows.lo[6..], [6, 7, 8, 9, 10, 11]);
+        assert_eq!(rows.decoder_lo[6..], [11, 11, 11, 11, 11, 11]);
+        assert_eq!(rows.logit_rows, [5, 6, 7, 8, 9, 10, 11]);
+        rows.clear();
+        assert_eq!(rows, StepRows::default());
+    }
+
+    #[test]
+    fn an_empty_chunk_wants_no_logits() {
+        let mut rows = StepRows::default();
+        rows.push(4, &chunk(0, 0, Wanted::None));
+        rows.push(4, &Chunk { tokens: &[], ..chunk(6, 0, Wanted::Last) });
+        assert!(rows.logit_rows.is_empty());
+    }
+
+    #[test]
+    fn replay_keeps_the_rows_from_the_floor_on() {
+        let (mut step, mut kept) = (StepRows::default(), KeptRows::default());
+        // Prompt of 18 tokens in three chunks, the last 8 kept: before, across and after position 10.
+        assert_eq!(replay_floor(18, 8), 10);
+        assert_eq!(replay_floor(18, 20), 0);
+        kept.push(&mut step, 4, &chunk(0, 10, Wanted::Last));
+        assert_eq!((kept.rows.len(), step.logit_rows.len(), step.tokens.len()), (0, 0, 6));
+        kept.push(&mut step, 4, &chunk(6, 10, Wanted::All));
+        kept.push(&mut step, 4, &chunk(12, 10, Wanted::Last));
+        assert_eq!(kept.rows, [10, 11, 12, 13, 14, 15, 16, 17]);
+        assert_eq!(kept.pos, [10, 11, 12, 13, 14, 15, 16, 17]);
+        assert_eq!(kept.lo, [10, 10, 10, 10, 11, 12, 13, 14]);
+        assert_eq!(step.logit_rows, [0, 1, 7]);
+    }
+
+    #[test]
+    fn a_draft_block_sees_the_window_of_the_token_before_it() -> crate::Result<()> {
+        let config = Config::released()?;
+        let noise = config.text.dspark_noise_token_id as i32;
+        let mut rows = DraftRows::default();
+        rows.push(&config, 1, 300, 42, 0);
+        rows.push(&config, 2, 130, 43, 120);
+        assert_eq!(rows.tokens[..6], [42, noise, noise, noise, noise, 43]);
+        assert_eq!(rows.pos[..6], [300, 301, 302, 303, 304, 130]);
+        // Position 299 is the last one processed: its window of 128 begins at 172.
+        assert_eq!(rows.lo[..6], [172, 172, 172, 172, 172, 120]);
+        let mut bindings = Bindings::new();
+        rows.bind(&config, &mut bindings);
+        assert_eq!(bindings.get(&tessera_ir::Sym::new("Q")), Some(2));
+        Ok(())
+    }
+}

@@ -94,7 +94,8 @@ impl<'a> DecodedWeights<'a> {
     }
 
     fn scales(&self, name: &str, shape: &[usize]) -> Result<&[u8], String> {
-        let stem = name.strip_suffix(".weight").ok_or("it has scales, but its name does not end in .weight")?;
+        let stem =
+            name.strip_suffix(".weight").ok_or("it has scales, but its name does not end in .weight")?;
         self.plain(&format!("{stem}.scale"), Dtype::F8E8M0, shape)
     }
 

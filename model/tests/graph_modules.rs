@@ -76,7 +76,8 @@ fn modules_declare_exactly_the_tensors_of_the_checkpoint() {
 /// Names and stored shapes of the tensors behind a module's weights, scales and single experts included.
 fn stored_tensors(module: &Module) -> Vec<(String, Vec<usize>)> {
     let mut stored = Vec::new();
-    let weights = module.decls.iter().filter(|decl| decl.kind == DeclKind::Weight && decl.name != "token_map");
+    let weights =
+        module.decls.iter().filter(|decl| decl.kind == DeclKind::Weight && decl.name != "token_map");
     for decl in weights {
         let shape: Vec<usize> = decl.ty.shape.iter().map(|dim| dim.fixed().unwrap()).collect();
         match decl.name.split_once('*') {
@@ -124,7 +125,18 @@ fn inputs_states_and_outputs_bear_the_agreed_names() {
     let replay = graph::step(config, &topology, BuildOptions { replay: true, ..BuildOptions::default() });
     assert_eq!(
         names(&replay, DeclKind::Input),
-        ["decoder_lo", "kept_lo", "kept_pos", "kept_rows", "kept_seq", "lo", "logit_rows", "pos", "seq", "tokens"]
+        [
+            "decoder_lo",
+            "kept_lo",
+            "kept_pos",
+            "kept_rows",
+            "kept_seq",
+            "lo",
+            "logit_rows",
+            "pos",
+            "seq",
+            "tokens"
+        ]
     );
     let mut states = vec!["history".to_owned()];
     states.extend((0..10).map(|layer| format!("layers.{layer}.window")));

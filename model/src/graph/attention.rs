@@ -49,8 +49,7 @@ pub(super) fn attention(net: &mut Net<'_>, layer: Layer<'_>, shared: &mut Shared
     let selected = cache.and(shared.selected);
     let sink = sink(net, &p);
     let (scale, round) = (softmax_scale(net), net.mode.round());
-    let op =
-        Op::Attention { q, window, cache, selected, sink, seq: at.seq, pos: at.pos, lo, scale, round };
+    let op = Op::Attention { q, window, cache, selected, sink, seq: at.seq, pos: at.pos, lo, scale, round };
     let o = net.emit_same(op, q, net.mode.activation());
     output(net, &p, o, at, rope)
 }

@@ -76,8 +76,11 @@ fn mix(net: &mut Net<'_>, name: &str, x: Value) -> Mixed {
     let (rows, n) = (net.rows(x), Dim::from(n));
     let vector = [rows.clone(), n.clone()];
     let matrix = [rows, n.clone(), n];
-    let results =
-        [(vector.as_slice(), Format::F32), (vector.as_slice(), Format::F32), (matrix.as_slice(), Format::F32)];
+    let results = [
+        (vector.as_slice(), Format::F32),
+        (vector.as_slice(), Format::F32),
+        (matrix.as_slice(), Format::F32),
+    ];
     let op = Op::HcMix { x, function, base, scale, iters, eps, norm_eps };
     let values = net.emit_all(op, &results);
     Mixed { pre: values[0], post: values[1], comb: values[2] }

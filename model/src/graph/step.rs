@@ -57,8 +57,10 @@ pub(super) fn build(config: &Config, topology: &Topology, options: BuildOptions)
             compressed: bound,
             trace: options.trace,
         };
-        let experts = Experts { count: t.n_routed_experts, chosen: t.num_experts_per_tok, trace: options.trace };
-        stream = block::block(net, &p, stream, experts, |net, x| attention::attention(net, layer, &mut shared, x));
+        let experts =
+            Experts { count: t.n_routed_experts, chosen: t.num_experts_per_tok, trace: options.trace };
+        stream =
+            block::block(net, &p, stream, experts, |net, x| attention::attention(net, layer, &mut shared, x));
         if options.trace {
             net.output(format!("hidden.{index}"), stream.x);
             net.output(format!("pre.{index}"), stream.pre);
@@ -69,7 +71,8 @@ pub(super) fn build(config: &Config, topology: &Topology, options: BuildOptions)
         net.output("taps", taps);
     }
     draft::absorb(net, topology.stages, taps, at);
-    let stream = Stream { x: net.select_rows(stream.x, logit_rows), pre: net.select_rows(stream.pre, logit_rows) };
+    let stream =
+        Stream { x: net.select_rows(stream.x, logit_rows), pre: net.select_rows(stream.pre, logit_rows) };
     let h = block::collapse(net, stream);
     let logits = head(net, h, "norm");
     net.output("logits", logits);

@@ -41,7 +41,11 @@ fn chunks_of_any_size_give_the_same_bits() {
         for size in [1, 2, 7] {
             let (logits, oracle) = feed(size);
             assert!(logits == whole, "{}: chunks of {size} give other logits", mode.name());
-            assert!(oracle.state() == after_whole.state(), "{}: chunks of {size} leave other caches", mode.name());
+            assert!(
+                oracle.state() == after_whole.state(),
+                "{}: chunks of {size} leave other caches",
+                mode.name()
+            );
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Models and golden files of the repository, and how values are compared with them.
 
 mod chunking;
+mod ulp;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use tessera_model::graph::{self, BuildOptions, Mode};
 use tessera_model::oracle::Outputs;
 use tessera_model::weights::DecodedWeights;
 use tessera_model::{Checkpoint, Config, ConfigOptions, Topology};
+pub(crate) use ulp::OneUlp;
 
 /// A model with its golden data.
 pub(crate) struct Setup {
@@ -36,6 +38,15 @@ pub(crate) struct Run {
     pub(crate) greedy: Vec<u32>,
     pub(crate) margin: Vec<f64>,
     pub(crate) noise: Vec<f64>,
+    /// Drafts by the position of the token they follow.
+    pub(crate) drafts: BTreeMap<usize, Draft>,
+}
+
+/// A golden draft of the trained model.
+pub(crate) struct Draft {
+    pub(crate) tokens: Vec<u32>,
+    pub(crate) margins: Vec<f64>,
+    pub(crate) confidence: Vec<f64>,
 }
 
 impl Setup {
@@ -65,24 +76,38 @@ impl Setup {
     }
     /// A list of token ids of `golden.json`.
     pub(crate) fn list(&self, key: &str) -> Vec<u32> {
-        numbers(&self.json[key]).into_iter().map(|v| v as u32).collect()
+        tokens(&self.json[key])
     }
     /// The prompts of `tiny-v41`.
     pub(crate) fn prompts(&self) -> Vec<Prompt> {
-        let tokens = |v: &serde_json::Value| numbers(v).into_iter().map(|v| v as u32).collect();
         let prompts = self.json["prompts"].as_array().unwrap().iter();
         let prompt = |p: &serde_json::Value| Prompt {
             ids: tokens(&p["ids"]),
-            modes: ["ref", "f32"]
-                .map(|mode| {
-                    let run = &p["modes"][mode];
-                    let (margin, noise) = (numbers(&run["margin"]), numbers(&run["noise"]));
-                    (mode, Run { greedy: tokens(&run["greedy"]), margin, noise })
-                })
-                .into(),
+            modes: ["ref", "f32"].map(|mode| (mode, run(&p["modes"][mode]))).into(),
         };
         prompts.map(prompt).collect()
     }
+}
+
+fn run(json: &serde_json::Value) -> Run {
+    let draft = |step: &serde_json::Value| {
+        let draft = Draft {
+            tokens: tokens(&step["drafts"]),
+            margins: numbers(&step["draft_margins"]),
+            confidence: numbers(&step["confidence"]),
+        };
+        (step["position"].as_u64().unwrap() as usize, draft)
+    };
+    Run {
+        greedy: tokens(&json["greedy"]),
+        margin: numbers(&json["margin"]),
+        noise: numbers(&json["noise"]),
+        drafts: json["steps"].as_array().unwrap().iter().map(draft).collect(),
+    }
+}
+
+fn tokens(v: &serde_json::Value) -> Vec<u32> {
+    numbers(v).into_iter().map(|v| v as u32).collect()
 }
 
 fn numbers(v: &serde_json::Value) -> Vec<f64> {

@@ -28,7 +28,7 @@ use crate::verified::Verified;
 use std::fmt;
 
 /// Where in a module a fault is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Place {
     /// The module as a whole.
     Module,
@@ -78,7 +78,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// All faults of a module, in its order.
+/// All faults of a module, by place and then by rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct VerifyErrors {
     /// The module's name.
@@ -101,14 +101,15 @@ impl fmt::Display for VerifyErrors {
 /// Checks every rule of the level and marks the module as verified.
 ///
 /// # Errors
-/// All faults, in the module's order.
+/// All faults, by place and then by rule.
 pub fn verify(module: Module) -> Result<Verified<Module>, VerifyErrors> {
     let mut report = Report { module: &module, faults: Vec::new() };
     decls::check(&mut report);
     if numbering(&mut report) {
         nodes(&mut report);
     }
-    let faults = report.faults;
+    let mut faults = report.faults;
+    faults.sort_by_key(|f| (f.place, f.rule));
     if faults.is_empty() {
         return Ok(Verified::new(module));
     }

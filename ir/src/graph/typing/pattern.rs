@@ -79,7 +79,14 @@ impl Names {
             }
             return Ok(());
         }
-        Err(self.explain(pattern))
+        let mut expected = self.explain(pattern);
+        for (pat, dims) in pieces(pattern, shape).into_iter().flatten() {
+            let new = matches!(pat, Pat::Fixed(name) if self.find(name).is_none());
+            if new && dims.iter().any(|d| d.fixed().is_none()) {
+                expected.push_str(&format!("; {} is a number", pat.name()));
+            }
+        }
+        Err(expected)
     }
 
     fn matches(&self, pattern: &[Pat], shape: &[Dim]) -> bool {
@@ -119,6 +126,9 @@ impl Names {
                     let Some(bound) = self.find(pat.name()) else { continue };
                     let dims: Vec<String> = bound.dims.iter().map(Dim::to_string).collect();
                     let dims = if dims.is_empty() { "nothing".to_owned() } else { dims.join(", ") };
+                    if dims == bound.name {
+                        continue;
+                    }
                     text.push_str(&format!(" {word} {} = {dims} (from `{}`)", bound.name, bound.by));
                 }
                 Pat::Is(..) => continue,

@@ -326,7 +326,7 @@ fn row_width<T: Borrow<TensorType>>(w: &mut Walk<'_, T>, v: Value) -> Option<usi
 }
 
 fn linear<T: Borrow<TensorType>>(w: &mut Walk<'_, T>, x: Value, weight: Value, groups: usize) {
-    w.rows("x", x, &[Any("T"), Tail, Fixed("d")], FACTOR);
+    w.rows("x", x, &[Any("T"), Tail, Any("d")], FACTOR);
     w.count("groups", groups);
     let width = row_width(w, x);
     let piece = width.and_then(|k| k.checked_div(groups));

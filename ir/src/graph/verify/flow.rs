@@ -73,8 +73,9 @@ impl<'m> Flow<'m> {
                 Some((Rule::State, message))
             }
             (Role::Shared, Nature::Fresh | Nature::Grouping(_)) => {
-                let message =
-                    format!("is {value}, which is computed per step; all rows share it, so it is a weight");
+                let message = format!(
+                    "is {value}, which is given or computed per step; all rows share this operand, so it must be a weight"
+                );
                 Some((Rule::Shared, message))
             }
             (Role::Rows, Nature::Grouping(_)) => {

@@ -3,6 +3,8 @@
 //! The rules stand once, in `typing/rules.rs`, as shape patterns over named dimensions. From what they give,
 //! [`infer`] makes the results' types and [`result_types`] checks those that a node declares.
 
+mod attrs;
+mod matrix;
 mod pattern;
 mod rules;
 mod signature;
@@ -15,7 +17,7 @@ use rules::signature;
 use std::borrow::Borrow;
 
 pub(super) use signature::{Role, Signature, Use};
-pub(super) use well_formed::type_fault;
+pub(crate) use well_formed::type_fault;
 
 /// Types of the results of `op`, whose operands are values numbered in `types`.
 ///

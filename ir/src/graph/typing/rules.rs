@@ -1,11 +1,12 @@
 //! The typing rule of each op, as its documentation in the op table states it.
 
-use super::super::attrs::{Engram, Rope, Yarn};
 use super::super::fault::{Rule, Subject};
 use super::super::module::Value;
 use super::super::ops::Op;
+use super::attrs::{engram_attr, rope_attr};
+use super::matrix::{linear, moe_linear};
 use super::pattern::Pat::{Any, Fixed, Is, Tail};
-use super::signature::{ResultShape, Role, Signature, Walk};
+use super::signature::{ResultShape, Signature, Walk};
 use crate::types::{Dim, Format, TensorType};
 use std::borrow::Borrow;
 
@@ -15,10 +16,6 @@ const I32: &[Format] = &[Format::I32];
 const I64: &[Format] = &[Format::I64];
 const PLAIN: &[Format] = &[Format::BF16, Format::F32, Format::I32, Format::I64];
 const QUANTIZED: &[Format] = &[Format::MX8, Format::KV8, Format::KV4, Format::INDEX4];
-/// Left side of a matrix product.
-const FACTOR: &[Format] = &[Format::MX8, Format::BF16, Format::F32];
-/// Right side of a matrix product.
-const MATRIX: &[Format] = &[Format::W8, Format::MX4, Format::BF16, Format::F32];
 /// Keys that are also values, in a window or a cache.
 const KEYS: &[Format] = &[Format::KV8, Format::KV4, Format::BF16, Format::F32];
 const INDEX: &[Format] = &[Format::INDEX4, Format::BF16, Format::F32];
@@ -314,73 +311,6 @@ fn concat<T: Borrow<TensorType>>(w: &mut Walk<'_, T>, parts: &[Value]) {
     w.result(&[Any("T"), Tail, Is(width, "Σ n")], &formats);
 }
 
-/// The number of values in a row of an operand matched as `[T, …, K]`; a fault if it has a symbol.
-fn row_width<T: Borrow<TensorType>>(w: &mut Walk<'_, T>, v: Value) -> Option<usize> {
-    let ty = w.ty(v)?;
-    let width = ty.fixed_tail(1);
-    if width.is_none() && ty.shape.len() > 1 {
-        let message = format!("has type {ty}; its trailing dimensions are numbers");
-        w.fault(Rule::Shape, Subject::Operand("x"), message);
-    }
-    width
-}
-
-fn linear<T: Borrow<TensorType>>(w: &mut Walk<'_, T>, x: Value, weight: Value, groups: usize) {
-    w.rows("x", x, &[Any("T"), Tail, Any("d")], FACTOR);
-    w.count("groups", groups);
-    let width = row_width(w, x);
-    let piece = width.and_then(|k| k.checked_div(groups));
-    w.shared("weight", weight, &[Fixed("N"), Is(piece, "K/groups")], MATRIX);
-    let outputs = w.names.number("N");
-    if let (Some(k), Some(n)) = (width, outputs) {
-        let whole = groups > 0 && k % groups == 0 && n % groups == 0;
-        w.attr("groups", whole, &groups, &format!("a divisor of K = {k} and of N = {n}"));
-    }
-    let scales = w.ty(x).and_then(|t| t.format.group).map(|g| g.cols);
-    if let (Some(piece), Some(cols)) = (piece, scales) {
-        let message =
-            format!("one that cuts K = {} between scale groups of {cols}", piece.saturating_mul(groups));
-        w.attr("groups", piece % cols == 0, &groups, &message);
-    }
-    let shape = w.names.dim("T").zip(outputs).map(|(t, n)| ResultShape::Split(t, n));
-    w.result_shape(shape, FLOAT);
-}
-
-fn moe_linear<T: Borrow<TensorType>>(
-    w: &mut Walk<'_, T>,
-    x: Value,
-    experts: Value,
-    weight: Value,
-    grouping: &[(&'static str, Option<Value>); 3],
-) {
-    w.rows("experts", experts, &[Any("T"), Fixed("k")], I32);
-    let each = w.ty(x).is_some_and(|t| t.shape.len() == 3);
-    let pattern: &[_] = if each { &[Any("T"), Fixed("k"), Fixed("K")] } else { &[Any("T"), Fixed("K")] };
-    w.rows("x", x, pattern, FACTOR);
-    w.shared("weight", weight, &[Fixed("E"), Fixed("N"), Fixed("K")], MATRIX);
-    if grouping.iter().any(|(_, v)| v.is_some()) && grouping.iter().any(|(_, v)| v.is_none()) {
-        let message = "has only some of `offsets`, `pairs` and `rows`; give all or none".to_owned();
-        w.fault(Rule::Operands, Subject::Node, message);
-    }
-    let entries = w.names.number("E").and_then(|e| e.checked_add(1));
-    let choices = w.names.dim("T").zip(w.names.number("k")).and_then(|(t, k)| t.checked_times(k));
-    for (i, (name, value)) in grouping.iter().enumerate() {
-        let Some(value) = value else { continue };
-        if i == 0 {
-            w.operand(Role::Grouping, name, *value, &[Is(entries, "E+1")], I32);
-            continue;
-        }
-        w.operand(Role::Grouping, name, *value, &[Any("k·T")], I32);
-        if let (Some(found), Some(choices)) = (w.names.dim("k·T"), &choices)
-            && found != *choices
-        {
-            let message = format!("has {found} entries, expected one per choice, {choices}");
-            w.fault(Rule::Shape, Subject::Operand(name), message);
-        }
-    }
-    w.result(&[Any("T"), Fixed("k"), Fixed("N")], FLOAT);
-}
-
 /// The dimension that counts every `step`-th of `dim`.
 fn divided(dim: &Dim, step: usize) -> Option<Dim> {
     match dim {
@@ -434,45 +364,4 @@ fn with_rows(rows: Dim, tail: &[Dim]) -> ResultShape {
     let mut dims = vec![rows];
     dims.extend_from_slice(tail);
     ResultShape::Exactly(dims)
-}
-
-fn rope_attr<T: Borrow<TensorType>>(w: &mut Walk<'_, T>, rope: &Rope) {
-    let Rope { dim, theta, yarn } = rope;
-    w.attr("rope.dim", (2..1 << 31).contains(dim) && dim % 2 == 0, dim, "even, at least 2 and below 2^31");
-    // The base's logarithm is a divisor in YaRN's correction.
-    w.attr("rope.theta", theta.is_finite() && *theta > 1.0, theta, "finite and above 1");
-    if let Some(Yarn { factor, beta_fast, beta_slow, original }) = yarn {
-        let numbers = [
-            ("rope.yarn.factor", factor),
-            ("rope.yarn.beta_fast", beta_fast),
-            ("rope.yarn.beta_slow", beta_slow),
-        ];
-        for (name, value) in numbers {
-            w.attr(name, value.is_finite() && *value > 0.0, value, "finite and above 0");
-        }
-        w.count("rope.yarn.original", *original);
-    }
-}
-
-/// Longest n-gram of an Engram hash.
-const MAX_LOOKBACKS: usize = 16;
-
-fn engram_attr<T: Borrow<TensorType>>(w: &mut Walk<'_, T>, engram: &Engram) {
-    let Engram { multipliers, primes, pad_token } = engram;
-    let lookbacks = multipliers.len();
-    let must = "a list of 2 to 16 numbers, odd and above 0";
-    let odd = multipliers.iter().all(|m| *m > 0 && m % 2 == 1);
-    w.attr("engram.multipliers", odd && (2..=MAX_LOOKBACKS).contains(&lookbacks), multipliers, must);
-    let lists = primes.len() + 1 == lookbacks && primes.iter().all(|p| !p.is_empty());
-    let must = "one list, not empty, for each n-gram length from 2 on";
-    w.attr("engram.primes", lists, primes, must);
-    let sum = primes.iter().flatten().try_fold(0i64, |s, p| if *p > 0 { s.checked_add(*p) } else { None });
-    w.attr("engram.primes", sum.is_some(), primes, "numbers above 0 whose sum fits 64 bits");
-    if let Some(vocabulary) = w.names.number("V") {
-        w.attr("engram.pad_token", *pad_token < vocabulary, pad_token, "an index of `map`");
-    }
-    if let Some(ring) = w.names.number("R") {
-        let must = "no more numbers than the history has rows";
-        w.attr("engram.multipliers", lookbacks <= ring, multipliers, must);
-    }
 }

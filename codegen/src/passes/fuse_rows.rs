@@ -1,4 +1,6 @@
 //! `fuse-rows`: chains of row-local ops become one kernel that keeps its values on chip.
+//!
+//! Only reals fuse: an integer that one op computes and the next uses as an address goes through memory.
 
 use crate::groups::{Groups, operands};
 use tessera_ir::graph::Op;
@@ -8,6 +10,7 @@ use tessera_kernels::Family;
 /// a row may read what another row stored.
 pub fn run(groups: &mut Groups<'_>) {
     let module = groups.module();
+    let types = module.types();
     for (n, node) in module.nodes.iter().enumerate() {
         if groups.family(n) != Family::Rows || !local(&node.op) {
             continue;
@@ -16,6 +19,7 @@ pub fn run(groups: &mut Groups<'_>) {
             let Some(p) = groups.producer(v) else { continue };
             let fits = groups.family(p) == Family::Rows
                 && groups.state(v).is_none()
+                && types[v.index()].format.is_float()
                 && groups.row_dim(p) == groups.row_dim(n);
             if fits {
                 groups.merge(p, n, Family::Rows);

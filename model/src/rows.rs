@@ -230,14 +230,15 @@ impl Capacity {
     /// Binds `S`, `R`, `G`, `C1` and `C2`.
     ///
     /// A step stores all its rows before any of them reads, and rows of rejected drafts stay until they are
-    /// overwritten: a ring holds the window of the step's first row besides the step's other rows.
+    /// overwritten: a ring holds the window of the step's first row besides the step's other rows. Window rings have whole
+    /// blocks of 64 rows, in which attention kernels keep their scores.
     pub fn bind(&self, config: &Config, bindings: &mut Bindings) {
         let text = &config.text;
         let others = self.rows.saturating_sub(1);
         let lookback = text.engram_max_ngram_size.max(2);
         bindings
             .set("S", self.slots)
-            .set("R", text.sliding_window + others)
+            .set("R", (text.sliding_window + others).next_multiple_of(64))
             .set("G", lookback + others)
             .set("C1", self.tokens)
             .set("C2", self.tokens / 2);

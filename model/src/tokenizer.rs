@@ -60,6 +60,8 @@ impl Tokenizer {
     /// The text is not a tokenizer, its decoder is not byte-level, or an added token has another id than it says.
     pub fn parse(json: &str, file: &str) -> Result<Tokenizer> {
         let fault = |message: String| Error::Tokenizer { file: file.to_owned(), message };
+        // First as JSON: the loader below panics on some texts that are none.
+        let tree = Json::parse(json, file)?;
         let mut inner = tokenizers::Tokenizer::from_bytes(json).map_err(|error| fault(error.to_string()))?;
         // A prompt is never cut or filled up, whatever the file was exported with.
         inner.with_truncation(None).map_err(|error| fault(error.to_string()))?;
@@ -72,7 +74,7 @@ impl Tokenizer {
                 ));
             }
         }
-        check_added_ids(&inner, &Json::parse(json, file)?).map_err(fault)?;
+        check_added_ids(&inner, &tree).map_err(fault)?;
         let last = inner.get_vocab(true).into_values().max();
         let len = last.map_or(0, |id| id as usize + 1);
         if len > MAX_IDS {

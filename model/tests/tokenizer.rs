@@ -160,6 +160,8 @@ fn tokenizers_that_do_not_fit_are_refused() {
     refuse("", "EOF");
     refuse("{}", "");
     refuse(&text[..text.len() / 2], "EOF");
+    // A control character where the loader reads its decoder: it must be refused, not panic.
+    refuse(&text.replace("\"decoder\": {", "\"decoder\": {\u{b}"), "not valid JSON");
     let mut tokenizer: serde_json::Value = serde_json::from_str(&text).unwrap();
     tokenizer["decoder"] = serde_json::json!({"type": "Fuse"});
     refuse(&tokenizer.to_string(), "the decoder is not ByteLevel");

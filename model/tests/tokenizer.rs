@@ -2,13 +2,17 @@
 
 mod common;
 
+use std::sync::LazyLock;
+
 use common::{config, json, root, tiny};
 use proptest::prelude::*;
 use tessera_model::tokenizer::AddedTokens;
 use tessera_model::{Error, StreamDecoder, Tokenizer};
 
-fn tokenizer() -> Tokenizer {
-    Tokenizer::of_model(tiny(), &config(&tiny())).unwrap().unwrap()
+fn tokenizer() -> &'static Tokenizer {
+    static TOKENIZER: LazyLock<Tokenizer> =
+        LazyLock::new(|| Tokenizer::of_model(tiny(), &config(&tiny())).unwrap().unwrap());
+    &TOKENIZER
 }
 
 /// The pieces of a stream, the end included.
@@ -69,7 +73,7 @@ fn special_tokens_are_not_part_of_the_text() {
     assert!(ids.contains(&2041) && ids.contains(&2042) && ids.contains(&2044));
     assert_eq!(tokenizer.decode(&ids).unwrap(), "Hi");
     assert_eq!(tokenizer.decode_raw(&ids).unwrap(), "<｜User｜>Hi<｜Assistant｜></think>");
-    assert_eq!(stream(&tokenizer, &ids).concat(), "Hi");
+    assert_eq!(stream(tokenizer, &ids).concat(), "Hi");
     assert_eq!(tokenizer.added_token("<｜User｜>"), Some(2041));
     assert_eq!(tokenizer.added_token("the"), None);
     let error = tokenizer.added_tokens(["<｜System｜>", "<｜User｜>", "｜DSML｜"], "the prompt").unwrap_err();
@@ -82,7 +86,7 @@ fn ids_outside_the_vocabulary_are_errors() {
     let tokenizer = tokenizer();
     for id in [2048, 4096, u32::MAX] {
         assert!(matches!(tokenizer.decode(&[0, id]), Err(Error::TokenRange { size: 2048, .. })));
-        let error = StreamDecoder::new(&tokenizer).push(id).unwrap_err();
+        let error = StreamDecoder::new(tokenizer).push(id).unwrap_err();
         assert_eq!(
             error.to_string(),
             format!("token id {id} is outside the vocabulary: ids run from 0 to 2047")
@@ -104,8 +108,8 @@ fn byte_tokens(tokenizer: &Tokenizer, text: &str) -> Vec<u32> {
 fn a_character_split_over_tokens_appears_whole_and_at_once() {
     let tokenizer = tokenizer();
     let text = "aé漢🙂\u{10ffff}z👩‍👧";
-    let ids = byte_tokens(&tokenizer, text);
-    let pieces = stream(&tokenizer, &ids);
+    let ids = byte_tokens(tokenizer, text);
+    let pieces = stream(tokenizer, &ids);
     assert_eq!(pieces.concat(), text);
     // Each piece comes with the last byte of its character.
     let mut expected = vec![String::new(); ids.len() + 1];
@@ -115,10 +119,10 @@ fn a_character_split_over_tokens_appears_whole_and_at_once() {
     assert_eq!(pieces, expected);
     // A special token between the bytes changes nothing.
     let parted: Vec<u32> = ids.iter().flat_map(|&id| [id, 1]).collect();
-    assert_eq!(stream(&tokenizer, &parted).concat(), text);
+    assert_eq!(stream(tokenizer, &parted).concat(), text);
     // Whatever prefix has come, what was printed is a prefix of the text.
     for length in 0..=ids.len() {
-        let mut pieces = stream(&tokenizer, &ids[..length]);
+        let mut pieces = stream(tokenizer, &ids[..length]);
         let end = pieces.pop().unwrap();
         assert!(text.starts_with(&pieces.concat()));
         assert_eq!(end.is_empty(), text.is_char_boundary(length));
@@ -137,7 +141,7 @@ proptest! {
             prop_assert_eq!(tokenizer.decode_raw(&ids).unwrap(), text.clone());
         }
         let ids = tokenizer.encode(&text, AddedTokens::AsText).unwrap();
-        let pieces = stream(&tokenizer, &ids);
+        let pieces = stream(tokenizer, &ids);
         prop_assert_eq!(pieces.concat(), text.clone());
         let replaced = |text: &str| text.contains(char::REPLACEMENT_CHARACTER);
         prop_assert!(replaced(&text) || !pieces.iter().any(|piece| replaced(piece)));
@@ -146,7 +150,7 @@ proptest! {
     #[test]
     fn any_ids_stream_to_what_they_decode_to(ids in proptest::collection::vec(0_u32..2048, 0..60)) {
         let tokenizer = tokenizer();
-        prop_assert_eq!(stream(&tokenizer, &ids).concat(), tokenizer.decode(&ids).unwrap());
+        prop_assert_eq!(stream(tokenizer, &ids).concat(), tokenizer.decode(&ids).unwrap());
     }
 }
 

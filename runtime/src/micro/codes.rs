@@ -20,33 +20,27 @@ pub(crate) unsafe fn e8m0<V: Lanes>(bytes: V::Int) -> V {
     }
 }
 
-/// Values of e4m3 codes, but ±480 instead of NaN for the codes 0x7f and 0xff.
+/// Values of 16 e4m3 codes.
 ///
 /// # Safety
-/// The processor has the instructions of `V`.
+/// The processor has the instructions of `V`; 16 bytes are readable at `p`.
 #[inline(always)]
-pub(crate) unsafe fn e4m3_finite<V: Lanes>(codes: V::Int) -> V {
-    // SAFETY: the caller has the instructions.
+pub(crate) unsafe fn load_e4m3<V: Lanes>(p: *const u8) -> V {
+    // SAFETY: by the caller's word.
     unsafe {
-        // The seven low bits are a float with a bias of 7 instead of 127, and stay one, subnormals included, when
-        // they are multiplied by 2^120, which is exact.
-        let sign = V::shl(V::iand(codes, V::int(0x80)), 24);
-        let magnitude = V::shl(V::iand(codes, V::int(0x7f)), 20);
-        V::from_bits(V::ior(sign, magnitude)).mul(V::splat(f32::from_bits(247 << 23)))
+        let nan = V::ieq(V::iand(V::load_u8(p), V::int(0x7f)), V::int(0x7f));
+        V::select(nan, V::from_bits(V::int(NAN_BITS)), V::load_e4m3(p))
     }
 }
 
-/// Values of e4m3 codes.
-///
-/// # Safety
-/// The processor has the instructions of `V`.
+/// Value of one e4m3 code.
 #[inline(always)]
-pub(crate) unsafe fn e4m3<V: Lanes>(codes: V::Int) -> V {
-    // SAFETY: the caller has the instructions.
-    unsafe {
-        let nan = V::ieq(V::iand(codes, V::int(0x7f)), V::int(0x7f));
-        V::select(nan, V::from_bits(V::int(NAN_BITS)), e4m3_finite::<V>(codes))
+pub(crate) fn e4m3_scalar(code: u8) -> f32 {
+    let (sign, rest) = (u32::from(code & 0x80) << 24, u32::from(code & 0x7f));
+    if rest == 0x7f {
+        return f32::from_bits(NAN_BITS);
     }
+    f32::from_bits(sign | rest << 20) * f32::from_bits(247 << 23)
 }
 
 /// Codes nearest to `x` clamped to ±448, ties to the even code; `x` is not NaN.

@@ -7,9 +7,9 @@ use std::fmt;
 pub enum Isa {
     /// Plain Rust, on any processor. Without a hardware `fma` it is exact but very slow.
     Portable,
-    /// x86-64 with AVX2 and FMA.
+    /// x86-64 with AVX2, FMA and F16C.
     Avx2,
-    /// x86-64 with AVX-512 F, BW, VL and DQ.
+    /// x86-64 with AVX-512 F, BW, VL and DQ, besides AVX2, FMA and F16C.
     Avx512,
 }
 
@@ -84,11 +84,11 @@ mod detected {
     }
 
     pub(super) fn avx2() -> Vec<(&'static str, bool)> {
-        features!["avx", "avx2", "fma"]
+        features!["avx", "avx2", "fma", "f16c"]
     }
 
     pub(super) fn avx512() -> Vec<(&'static str, bool)> {
-        features!["avx", "avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512dq"]
+        features!["avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512vl", "avx512dq"]
     }
 }
 

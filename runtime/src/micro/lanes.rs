@@ -60,11 +60,16 @@ pub(crate) trait Lanes: Copy {
     /// # Safety
     /// 32 bytes are writable at `p`; no alignment is needed.
     unsafe fn store_u16(v: Self::Int, p: *mut u16);
-    /// Values of the 32 e2m1 codes of 16 bytes: the low and the high nibbles.
+    /// Values of the 64 e2m1 codes of 32 bytes: the low and the high nibbles of the first 16, then of the others.
+    ///
+    /// # Safety
+    /// 32 bytes are readable at `p`.
+    unsafe fn load_e2m1(p: *const u8) -> [Self; 4];
+    /// Values of 16 e4m3 codes, but ±480 instead of NaN for the codes 0x7f and 0xff.
     ///
     /// # Safety
     /// 16 bytes are readable at `p`.
-    unsafe fn load_e2m1_pair(p: *const u8) -> (Self, Self);
+    unsafe fn load_e4m3(p: *const u8) -> Self;
 
     /// `self + o`.
     fn add(self, o: Self) -> Self;

@@ -1,4 +1,4 @@
-//! Sixteen lanes in two AVX2 registers.
+//! Sixteen lanes in two AVX2 registers (with FMA and F16C, which come with AVX2).
 
 use super::lanes::{E2M1, Lanes};
 use std::arch::x86_64::*;
@@ -7,22 +7,24 @@ use std::arch::x86_64::*;
 #[derive(Clone, Copy)]
 pub(crate) struct Avx2(__m256, __m256);
 
-/// The magnitudes of e2m1, with the bits that `code << 28` will flip (bits 28 to 30 hold the magnitude's code).
-/// Looking up `code & 7` and flipping by `code << 28` then gives value and sign in two operations and no mask.
-const E2M1_FLIPPED: [u32; 8] = {
-    let mut table = [0; 8];
+/// The upper and the lower byte of the e2m1 values in bf16.
+const E2M1_UPPER: [u8; 16] = e2m1_bytes(24);
+const E2M1_LOWER: [u8; 16] = e2m1_bytes(16);
+
+const fn e2m1_bytes(shift: u32) -> [u8; 16] {
+    let mut table = [0; 16];
     let mut code = 0;
-    while code < 8 {
-        table[code] = E2M1[code].to_bits() ^ (code as u32) << 28;
+    while code < 16 {
+        table[code] = (E2M1[code].to_bits() >> shift) as u8;
         code += 1;
     }
     table
-};
+}
 
 /// `f(lower)` and `f(upper)`.
 macro_rules! both {
     ($make:ident, [$($half:ident = $pair:expr),+] $body:expr) => {{
-        // SAFETY: a value of these types exists only where AVX2 and FMA do, and the functions that take none
+        // SAFETY: a value of these types exists only where AVX2, FMA and F16C do, and the functions that take none
         // (loads, splats) require that of their caller, who also vouches for the memory.
         unsafe {
             let lower = { $(let $half = $pair.0;)+ $body };
@@ -84,22 +86,44 @@ impl Lanes for Avx2 {
         unsafe { _mm256_storeu_si256(p.cast(), words(v)) }
     }
     #[inline(always)]
-    unsafe fn load_e2m1_pair(p: *const u8) -> (Self, Self) {
-        // SAFETY: the caller has AVX2.
-        let table = unsafe { _mm256_loadu_ps(E2M1_FLIPPED.as_ptr().cast()) };
-        // SAFETY: the caller vouches for 16 bytes.
-        let bytes = unsafe { Self::load_u8(p) };
-        let nibbles = Self::shr(bytes, 4);
-        let low = both!(Avx2, [b = bytes] {
-            // A permutation looks at the low three bits of its index only.
-            let flip = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(b));
-            _mm256_xor_ps(_mm256_permutevar8x32_ps(table, b), flip)
-        });
-        let high = both!(Avx2, [b = nibbles] {
-            let flip = _mm256_castsi256_ps(_mm256_slli_epi32::<28>(b));
-            _mm256_xor_ps(_mm256_permutevar8x32_ps(table, b), flip)
-        });
-        (low, high)
+    unsafe fn load_e2m1(p: *const u8) -> [Self; 4] {
+        // SAFETY: the caller vouches for the instructions and 32 bytes.
+        unsafe {
+            // An e2m1 value is exact in bf16: look up the two bytes of that by nibble, 64 at once. Interleaving stays
+            // within halves of a register, so bring lanes 0–3 and 8–11 of both pairs into the lower half first; the two
+            // rounds of interleaving then leave all lanes in order.
+            let order = _mm256_setr_epi32(0, 2, 4, 6, 1, 3, 5, 7);
+            let bytes = _mm256_permutevar8x32_epi32(_mm256_loadu_si256(p.cast()), order);
+            let mask = _mm256_set1_epi8(15);
+            let even = _mm256_and_si256(bytes, mask);
+            let odd = _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), mask);
+            let upper = _mm256_broadcastsi128_si256(_mm_loadu_si128(E2M1_UPPER.as_ptr().cast()));
+            let lower = _mm256_broadcastsi128_si256(_mm_loadu_si128(E2M1_LOWER.as_ptr().cast()));
+            let (even_upper, even_lower) =
+                (_mm256_shuffle_epi8(upper, even), _mm256_shuffle_epi8(lower, even));
+            let (odd_upper, odd_lower) = (_mm256_shuffle_epi8(upper, odd), _mm256_shuffle_epi8(lower, odd));
+            [
+                widen(_mm256_unpacklo_epi8(even_lower, even_upper)),
+                widen(_mm256_unpacklo_epi8(odd_lower, odd_upper)),
+                widen(_mm256_unpackhi_epi8(even_lower, even_upper)),
+                widen(_mm256_unpackhi_epi8(odd_lower, odd_upper)),
+            ]
+        }
+    }
+    #[inline(always)]
+    unsafe fn load_e4m3(p: *const u8) -> Self {
+        // SAFETY: the caller vouches for the instructions and 16 bytes.
+        unsafe {
+            // The code is an f16 with a bias of 7 instead of 15. Unlike a product, the conversion from f16 is not slowed
+            // by subnormals.
+            let codes = _mm256_cvtepi8_epi16(_mm_loadu_si128(p.cast()));
+            let halves = _mm256_and_si256(_mm256_slli_epi16::<7>(codes), _mm256_set1_epi16(0xbf80u16 as i16));
+            let scale = _mm256_set1_ps(256.0);
+            Self(
+                _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(halves)), scale),
+                _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256::<1>(halves)), scale),
+            )
+        }
     }
 
     #[inline(always)]
@@ -223,6 +247,19 @@ impl Avx2 {
             let eight = _mm256_add_ps(self.0, self.1);
             _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps::<1>(eight))
         }
+    }
+}
+
+/// The values of a register of bf16, whose halves hold lanes 0–3 and 8–11, 4–7 and 12–15.
+///
+/// # Safety
+/// The processor has AVX2.
+#[inline(always)]
+unsafe fn widen(words: __m256i) -> Avx2 {
+    // SAFETY: by the caller's word.
+    unsafe {
+        let zero = _mm256_setzero_si256();
+        Avx2::from_bits(Int(_mm256_unpacklo_epi16(zero, words), _mm256_unpackhi_epi16(zero, words)))
     }
 }
 

@@ -59,10 +59,23 @@ impl Lanes for Portable {
         unsafe { p.cast::<[u16; 16]>().write_unaligned(v.map(|x| x as u16)) }
     }
     #[inline(always)]
-    unsafe fn load_e2m1_pair(p: *const u8) -> (Self, Self) {
+    unsafe fn load_e2m1(p: *const u8) -> [Self; 4] {
+        // SAFETY: the caller vouches for 32 bytes.
+        let [a, b] = unsafe { p.cast::<[[u8; 16]; 2]>().read_unaligned() };
+        let low = |bytes: [u8; 16]| Self(bytes.map(|b| E2M1[usize::from(b & 15)]));
+        let high = |bytes: [u8; 16]| Self(bytes.map(|b| E2M1[usize::from(b >> 4)]));
+        [low(a), high(a), low(b), high(b)]
+    }
+    #[inline(always)]
+    unsafe fn load_e4m3(p: *const u8) -> Self {
         // SAFETY: the caller vouches for 16 bytes.
-        let bytes = unsafe { p.cast::<[u8; 16]>().read_unaligned() };
-        (Self(bytes.map(|b| E2M1[usize::from(b & 15)])), Self(bytes.map(|b| E2M1[usize::from(b >> 4)])))
+        let codes = unsafe { p.cast::<[u8; 16]>().read_unaligned() };
+        Self(codes.map(|code| {
+            // The code is a float with a bias of 7 instead of 127, and stays one, subnormals included, when it is
+            // multiplied by 2^120, which is exact.
+            let (sign, magnitude) = (u32::from(code & 0x80), u32::from(code & 0x7f));
+            f32::from_bits(sign << 24 | magnitude << 20) * f32::from_bits(247 << 23)
+        }))
     }
 
     #[inline(always)]

@@ -36,14 +36,17 @@ trait Panel {
     /// Bytes of a block.
     const BYTES: usize = Self::BLOCK / 2 * Self::PAIR + if Self::SCALED { LANES } else { 0 };
 
-    /// Weights of k = 2j and k = 2j + 1 of a block.
+    /// Weights of k = 4j to 4j + 3 of a block.
     ///
     /// # Safety
-    /// The processor has the instructions of `V`; the pair is readable.
+    /// The processor has the instructions of `V`; the elements are readable.
     #[inline(always)]
-    unsafe fn pair<V: Lanes>(block: *const u8, j: usize) -> (V, V) {
-        // SAFETY: the caller vouches for the pair.
-        unsafe { (Self::one(block, 2 * j), Self::one(block, 2 * j + 1)) }
+    unsafe fn quad<V: Lanes>(block: *const u8, j: usize) -> [V; 4] {
+        let k = 4 * j;
+        // SAFETY: the caller vouches for the elements.
+        unsafe {
+            [Self::one(block, k), Self::one(block, k + 1), Self::one(block, k + 2), Self::one(block, k + 3)]
+        }
     }
 
     /// Weights of one k of a block.
@@ -64,15 +67,15 @@ impl Panel for W4 {
     const PAIR: usize = 16;
 
     #[inline(always)]
-    unsafe fn pair<V: Lanes>(block: *const u8, j: usize) -> (V, V) {
-        // SAFETY: the caller vouches for the pair.
-        unsafe { V::load_e2m1_pair(block.add(j * 16)) }
+    unsafe fn quad<V: Lanes>(block: *const u8, j: usize) -> [V; 4] {
+        // SAFETY: the caller vouches for the elements.
+        unsafe { V::load_e2m1(block.add(j * 32)) }
     }
     #[inline(always)]
     unsafe fn one<V: Lanes>(block: *const u8, k: usize) -> V {
-        // SAFETY: the caller vouches for the element.
-        let (even, odd) = unsafe { Self::pair(block, k / 2) };
-        if k.is_multiple_of(2) { even } else { odd }
+        // SAFETY: the caller vouches for the element, and blocks are whole.
+        let quad = unsafe { Self::quad(block, k / 4) };
+        quad[k % 4]
     }
 }
 
@@ -84,7 +87,7 @@ impl Panel for W8 {
     #[inline(always)]
     unsafe fn one<V: Lanes>(block: *const u8, k: usize) -> V {
         // SAFETY: the caller vouches for the element. A block with a NaN code has a NaN scale.
-        unsafe { codes::e4m3_finite(V::load_u8(block.add(k * LANES))) }
+        unsafe { V::load_e4m3(block.add(k * LANES)) }
     }
 }
 
@@ -206,16 +209,12 @@ unsafe fn partials<V: Lanes, P: Panel, const R: usize, const U: usize>(
     // SAFETY: by the caller's word.
     unsafe {
         let mut p = [[V::zero(); R]; U];
-        for j in 0..P::BLOCK / 2 {
+        for j in 0..P::BLOCK / 4 {
             for u in 0..U {
-                let (even, odd) = P::pair::<V>(block.add(u * P::BYTES), j);
-                let at = u * P::BLOCK + 2 * j;
-                if P::SCALED {
-                    step(&mut p[u], a, lda, at + 1, odd);
-                    step(&mut p[u], a, lda, at, even);
-                } else {
-                    step(&mut p[u], a, lda, at, even);
-                    step(&mut p[u], a, lda, at + 1, odd);
+                let quad = P::quad::<V>(block.add(u * P::BYTES), j);
+                let order = if P::SCALED { [1, 0, 3, 2] } else { [0, 1, 2, 3] };
+                for i in order {
+                    step(&mut p[u], a, lda, u * P::BLOCK + 4 * j + i, quad[i]);
                 }
             }
         }
@@ -299,13 +298,17 @@ unsafe fn decode<V: Lanes, P: Panel>(into: &mut Decoded, w: *const u8, len: usiz
             let block = w.add(b * P::BYTES);
             let at = weights.add(b * P::BLOCK * LANES);
             let k = P::BLOCK.min(len - b * P::BLOCK);
-            for j in 0..k / 2 {
-                let (even, odd) = P::pair::<V>(block, j);
-                even.store(at.add(2 * j * LANES));
-                odd.store(at.add((2 * j + 1) * LANES));
+            for j in 0..k / 4 {
+                let quad = P::quad::<V>(block, j);
+                for i in 0..4 {
+                    quad[i].store(at.add((4 * j + i) * LANES));
+                }
             }
-            if !P::SCALED && !k.is_multiple_of(2) {
-                P::one::<V>(block, k - 1).store(at.add((k - 1) * LANES));
+            // Only unscaled weights may end in a short block.
+            if !P::SCALED {
+                for k in k / 4 * 4..k {
+                    P::one::<V>(block, k).store(at.add(k * LANES));
+                }
             }
             if P::SCALED {
                 scales::<V, P>(block).store(scale.add(b * LANES));

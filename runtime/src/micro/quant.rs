@@ -107,12 +107,12 @@ unsafe fn group_e2m1<V: Lanes>(x: *const f32, packed: *mut u8) -> u8 {
     }
 }
 
-/// The code of a finite `x` ≥ 0, clamped to 448.
+/// The code of a number, clamped to ±448.
 ///
 /// # Safety
 /// The processor has the instructions of `V`.
 #[inline(always)]
-unsafe fn e4m3_scalar<V: Lanes>(x: f32) -> u8 {
+unsafe fn to_e4m3_scalar<V: Lanes>(x: f32) -> u8 {
     // SAFETY: by the caller's word.
     unsafe { V::ints(codes::to_e4m3(V::splat(x)))[0] as u8 }
 }
@@ -157,11 +157,11 @@ pub(crate) unsafe fn quant_kv4<V: Lanes>(x: *const f32, n: usize, record: *mut u
             let floor = 6.0 / 512.0;
             let scale = if amax < floor { floor } else { amax } / 6.0;
             let packed = record.add(g * 8);
-            let code = if scale.is_finite() { e4m3_scalar::<V>(scale) } else { NAN_CODE };
+            let code = if scale.is_finite() { to_e4m3_scalar::<V>(scale) } else { NAN_CODE };
             if code == NAN_CODE {
                 std::ptr::write_bytes(packed, POISON, 8);
             } else {
-                let scale = codes::e4m3_finite::<V>(V::int(u32::from(code)));
+                let scale = V::splat(codes::e4m3_scalar(code));
                 store_nibbles::<V>(codes::to_e2m1(v.div(scale)), packed);
             }
             *record.add(n / 2 + g) = code;
@@ -183,7 +183,7 @@ pub(crate) unsafe fn unpack_mx8<V: Lanes>(
         // SAFETY: by the caller's word.
         unsafe {
             for half in [g * GROUP, g * GROUP + 16] {
-                codes::e4m3::<V>(V::load_u8(codes.add(half))).store(out_codes.add(half));
+                codes::load_e4m3::<V>(codes.add(half)).store(out_codes.add(half));
             }
             *out_scales.add(g) = codes::e8m0_scalar(*scales.add(g));
         }
@@ -199,7 +199,7 @@ pub(crate) unsafe fn dequant_mx8<V: Lanes>(codes: *const u8, scales: *const u8, 
         unsafe {
             let scale = V::splat(codes::e8m0_scalar(*scales.add(g)));
             for half in [g * GROUP, g * GROUP + 16] {
-                codes::e4m3::<V>(V::load_u8(codes.add(half))).mul(scale).store(out.add(half));
+                codes::load_e4m3::<V>(codes.add(half)).mul(scale).store(out.add(half));
             }
         }
     }
@@ -221,8 +221,8 @@ pub(crate) unsafe fn dequant_kv8<V: Lanes>(record: *const u8, n: usize, out: *mu
 unsafe fn load_nibbles<V: Lanes>(packed: *const u8) -> V {
     // SAFETY: by the caller's word.
     unsafe {
-        // Spread the nibbles to one a byte; the low half of the pair is then in order.
-        let mut bytes = [0u8; 16];
+        // Spread the nibbles to one a byte; the low nibbles of the first 16 bytes are then in order.
+        let mut bytes = [0u8; 32];
         for half in 0..2 {
             let four = u32::from_le_bytes(packed.add(4 * half).cast::<[u8; 4]>().read());
             let pairs = (u64::from(four) | u64::from(four) << 16) & 0x0000_ffff_0000_ffff;
@@ -230,7 +230,8 @@ unsafe fn load_nibbles<V: Lanes>(packed: *const u8) -> V {
             let spread = (pairs | pairs << 4) & 0x0f0f_0f0f_0f0f_0f0f;
             bytes.as_mut_ptr().add(8 * half).cast::<[u8; 8]>().write(spread.to_le_bytes());
         }
-        V::load_e2m1_pair(bytes.as_ptr()).0
+        let [values, ..] = V::load_e2m1(bytes.as_ptr());
+        values
     }
 }
 
@@ -256,7 +257,7 @@ pub(crate) unsafe fn dequant_kv4<V: Lanes>(record: *const u8, n: usize, out: *mu
     for g in 0..n / 16 {
         // SAFETY: by the caller's word.
         unsafe {
-            let scale = codes::e4m3::<V>(V::int(u32::from(*record.add(n / 2 + g))));
+            let scale = V::splat(codes::e4m3_scalar(*record.add(n / 2 + g)));
             load_nibbles::<V>(record.add(g * 8)).mul(scale).store(out.add(g * 16));
         }
     }

@@ -172,10 +172,10 @@ macro_rules! define_entries {
 
 kernel_table!(define_entries portable, crate::micro::lanes_portable::Portable, inline(never));
 #[cfg(target_arch = "x86_64")]
-kernel_table!(define_entries avx2, crate::micro::lanes_avx2::Avx2, target_feature(enable = "avx2,fma"));
+kernel_table!(define_entries avx2, crate::micro::lanes_avx2::Avx2, target_feature(enable = "avx2,fma,f16c"));
 #[cfg(target_arch = "x86_64")]
 kernel_table!(define_entries avx512, crate::micro::lanes_avx512::Avx512,
-    target_feature(enable = "avx2,fma,avx512f,avx512bw,avx512vl,avx512dq"));
+    target_feature(enable = "avx2,fma,f16c,avx512f,avx512bw,avx512vl,avx512dq"));
 
 impl Symbol {
     /// The symbol of a name.

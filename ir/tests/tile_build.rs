@@ -95,5 +95,5 @@ fn the_first_fault_is_reported() {
     let fault = k.finish().expect_err("one index for a matrix");
     assert_eq!((fault.kernel.as_str(), fault.role.as_str()), ("wrong", "v"));
     assert_eq!(fault.statement, "load %x, (%1) {rows = 1, cols = 8}");
-    assert!(matches!(fault.fault, TypeFault::Rank { operand: "at", found: 1, .. }), "{}", fault.fault);
+    assert!(matches!(*fault.fault, TypeFault::Rank { operand: "at", found: 1, .. }), "{}", fault.fault);
 }

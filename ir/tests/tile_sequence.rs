@@ -38,7 +38,7 @@ fn stream(copy: &str, matrix: &str, depth: usize) -> String {
 
 #[test]
 fn straight_roles_follow_each_other() {
-    let k = kernel(include_str!("filetests/tile/linear_w8.tile"));
+    let k = kernel(include_str!("filetests/tile/ok/linear_w8.tile"));
     let s = sequence(&k).expect("an order");
     let text = outline(&s.body);
     assert!(text.contains("copy index.tile index.dim index index.const index mma"), "{text}");

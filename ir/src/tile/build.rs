@@ -24,7 +24,7 @@ pub struct BuildFault {
     /// The statement, with the builder's own numbers for values.
     pub statement: String,
     /// What is wrong with it.
-    pub fault: TypeFault,
+    pub fault: Box<TypeFault>,
 }
 
 /// What a value is, while the kernel grows.
@@ -286,7 +286,12 @@ impl RoleBuilder<'_> {
     }
     fn refuse(&mut self, statement: String, fault: TypeFault) {
         let kernel = self.kernel.kernel.name.clone();
-        self.kernel.fault.get_or_insert(BuildFault { kernel, role: self.role.clone(), statement, fault });
+        self.kernel.fault.get_or_insert(BuildFault {
+            kernel,
+            role: self.role.clone(),
+            statement,
+            fault: Box::new(fault),
+        });
     }
 }
 

@@ -13,6 +13,7 @@ macro_rules! methods {
         values { $($(#[$vdoc:meta])* fn $vname:ident($($varg:ident: $vty:ty),*) = $vop:expr;)* }
         effects { $($(#[$edoc:meta])* fn $ename:ident($($earg:ident: $ety:ty),*) = $eop:expr;)* }
     ) => {
+        #[allow(clippy::too_many_arguments, reason = "as many as the op has operands and attributes")]
         impl RoleBuilder<'_> {
             $($(#[$vdoc])*
             pub fn $vname(&mut self, $($varg: $vty),*) -> Value {

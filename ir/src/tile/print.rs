@@ -186,7 +186,7 @@ pub(super) fn write_op(out: &mut String, op: &Op, names: &Names<'_>) -> fmt::Res
     print_body(out, &operands, &attrs)
 }
 
-fn write_type(out: &mut String, ty: &Type, names: &Names<'_>) -> fmt::Result {
+pub(super) fn write_type(out: &mut String, ty: &Type, names: &Names<'_>) -> fmt::Result {
     match ty {
         Type::View => out.write_str("view"),
         Type::Ring => out.write_str("ring"),

@@ -369,7 +369,8 @@ fn copies(p: &Param, ring: &Ring) -> Result<(), TypeFault> {
         return Err(TypeFault::Class { operand: "slot", want: "`stage` or `vec`", found: ring.class });
     }
     if from != to && !(to == Format::F32 && from.is_float()) {
-        return Err(wrong_format("slot", &format!("{from} as the view, or f32"), to));
+        let want = if from == Format::F32 { "f32".to_owned() } else { format!("{from} as the view, or f32") };
+        return Err(wrong_format("slot", &want, to));
     }
     let cols = p.ty.shape.last().cloned().unwrap_or(Dim::Fixed(1));
     if !fits(&ring.slot.cols, &cols) {

@@ -57,7 +57,6 @@ pub(crate) unsafe fn attn_scores<V: Lanes>(
 /// The processor has the instructions of `V`; R rows of `n` weights, `n` rows of `width` values and R rows of `width`
 /// results are there.
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "three matrices, each with its stride")]
 unsafe fn values_tile<V: Lanes, const R: usize>(
     e: *const f32,
     lde: usize,
@@ -91,7 +90,6 @@ unsafe fn values_tile<V: Lanes, const R: usize>(
 /// # Safety
 /// See the entry point of the same name in `symbols.rs`.
 #[inline(always)]
-#[expect(clippy::too_many_arguments, reason = "the calling convention of generated code")]
 pub(crate) unsafe fn attn_values<V: Lanes>(
     e: *const f32,
     lde: usize,

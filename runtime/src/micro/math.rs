@@ -63,22 +63,22 @@ const LOWEST: f32 = -110.0;
 /// 1.5·2²³, at which floats are integers.
 const SHIFT: f32 = 12_582_912.0;
 /// The high part of ln 2 has nine bits, so that its product with an exponent is exact.
-const LN2_HIGH: f32 = 0.693_359_375;
+const LN2_HIGH: f32 = 355.0 / 512.0;
 const LN2_LOW: f32 = -2.121_944_4e-4;
 /// (e^r − 1 − r) / r² on |r| ≤ ln 2 / 2, absolute error of the whole 1.7e-10.
-const EXP: [f32; 6] = [1.989_118_0e-4, 1.393_382e-3, 8.333_311e-3, 4.166_646_3e-2, 1.666_666_7e-1, 5.0e-1];
+const EXP: [f32; 6] = [1.989_118e-4, 1.393_382e-3, 8.333_311e-3, 4.166_646_3e-2, 1.666_666_7e-1, 5.0e-1];
 /// (ln(1 + f) − f) / f² on −1/4 ≤ f ≤ 1/2, absolute error of the whole 1.1e-10.
 const LOG1P: [f32; 11] = [
     -3.310_243_4e-2,
-    8.180_371_4e-2,
-    -1.056_920_26e-1,
+    8.180_372e-2,
+    -1.056_920_3e-1,
     1.135_542_1e-1,
     -1.249_252_26e-1,
     1.427_184e-1,
     -1.666_602_4e-1,
     2.000_028_2e-1,
     -2.500_001_4e-1,
-    3.333_333_2e-1,
+    3.333_333e-1,
     -5.0e-1,
 ];
 

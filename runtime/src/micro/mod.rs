@@ -1,6 +1,6 @@
 //! Micro-kernels: the heavy inner loops that generated code calls by address.
 //!
-//! A kernel is one body over sixteen f32 lanes ([`lanes`]) and one entry point per instruction set, found through
+//! A kernel is one body over sixteen f32 lanes (`lanes.rs`) and one entry point per instruction set, found through
 //! [`Symbol`] by name. **All instruction sets give the same bits**: the order of every reduction is written once, in
 //! the body, and depends only on the length of the row it reduces. (Of a NaN only that it is one is determined, not its
 //! sign and payload.)
@@ -20,6 +20,12 @@
 //!
 //! Kernels never allocate, never panic and keep no state. Rounding mode and subnormal handling are those a thread
 //! starts with.
+
+#![allow(
+    clippy::needless_range_loop,
+    reason = "arrays of registers are walked by index: closures and iterators over them would be compiled without the \
+              instruction set of the kernel that they end up in"
+)]
 
 mod attention;
 mod codes;

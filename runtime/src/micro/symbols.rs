@@ -72,14 +72,14 @@ macro_rules! kernel_table {
         /// Largest x; −∞ for n = 0, NaN if any is NaN.
         Max = reduce::max(x: *const f32, n: usize) -> f32;
 
-        /// `out[h][n]` = (q[h] · keys[n]) · scale, dots in the order of rows; rows of `out` are `ldo` apart.
+        /// `out[h][n] = (q[h] · keys[n]) · scale`, dots in the order of rows; rows of `out` are `ldo` apart.
         AttnScores = attention::attn_scores(q: *const f32, h: usize, d: usize, keys: *const f32, n: usize,
             scale: f32, out: *mut f32, ldo: usize);
         /// `out[h][d]` += p, where p starts at +0 and takes `e[h][n] · v[n][d]` by `fma` in ascending n. Callers cut
         /// their keys into blocks of at most 64; rows of `e` are `lde` apart.
         AttnValues = attention::attn_values(e: *const f32, lde: usize, h: usize, n: usize, v: *const f32, d: usize,
             out: *mut f32);
-        /// Index scores of `n` keys (V4.1 §2.8): Σ over heads, ascending, of relu(q[h] · key) · w[h], dots in the order
+        /// Index scores of `n` keys (V4.1 §2.8): Σ over heads, ascending, of `relu(q[h] · key) · w[h]`, dots in the order
         /// of rows. With `round` (not 0) dots, products and sums are rounded to bf16. NaN stays NaN.
         IndexScores = attention::index_scores(q: *const f32, w: *const f32, h: usize, d: usize, keys: *const f32,
             n: usize, round: u32, out: *mut f32);

@@ -9,10 +9,8 @@ fn in_order(n: usize, mut fold: impl FnMut(f32, usize) -> f32) -> f32 {
         lanes[i % 16] = fold(lanes[i % 16], i);
     }
     // The tail's missing elements contribute +0, which a sum that is −0 would notice.
-    for lane in n % 16..16 {
-        if n % 16 != 0 {
-            lanes[lane] += 0.0;
-        }
+    if !n.is_multiple_of(16) {
+        lanes[n % 16..].iter_mut().for_each(|lane| *lane += 0.0);
     }
     let mut width = 8;
     while width > 0 {

@@ -22,4 +22,44 @@ pub enum Error {
     /// A schedule made an invalid kernel: a bug of the schedule.
     #[error("a schedule made an invalid kernel (a bug in the compiler):\n{0}")]
     Tile(tessera_ir::tile::VerifyErrors),
+    /// Cranelift has no code for this machine.
+    #[error("no code for this machine: {0}")]
+    Host(String),
+    /// The roles of a kernel cannot run one after another.
+    #[error("kernel @{kernel} cannot run in one thread: {fault}")]
+    Sequence {
+        /// The kernel.
+        kernel: String,
+        /// Why not.
+        fault: Box<tessera_ir::tile::SequenceFault>,
+    },
+    /// A target has no code for ops of a kernel.
+    #[error("kernel @{kernel}: the target has no code for{}", list(.faults))]
+    Unsupported {
+        /// The kernel.
+        kernel: String,
+        /// Every such op, in program order.
+        faults: Vec<Unsupported>,
+    },
+    /// The code generator failed: a bug of the target.
+    #[error("kernel @{kernel}: no code was made (a bug in the compiler): {reason}")]
+    Emit {
+        /// The kernel.
+        kernel: String,
+        /// What it says.
+        reason: String,
+    },
+}
+
+/// An op of a kernel that a target has no code for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsupported {
+    /// Mnemonic of the op.
+    pub op: &'static str,
+    /// What about it, formats included.
+    pub what: String,
+}
+
+fn list(faults: &[Unsupported]) -> String {
+    faults.iter().map(|f| format!("\n  {}: {}", f.op, f.what)).collect()
 }

@@ -8,4 +8,4 @@ pub mod pipeline;
 pub mod target;
 
 pub use compile::{Plan, Scheduled};
-pub use error::Error;
+pub use error::{Error, Unsupported};

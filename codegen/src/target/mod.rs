@@ -1,0 +1,3 @@
+//! The machines that code is emitted for.
+
+pub mod cpu;

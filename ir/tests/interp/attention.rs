@@ -248,6 +248,54 @@ fn bf16_weights_round_the_value_sum_but_not_the_denominator() {
     assert!((rounded / e - 1.0).abs() > 1e-4, "the two are told apart");
 }
 
+/// One row over 128 keys of a score channel (q = 1) and a value channel.
+fn scored(keys: &[[f32; 2]]) -> f32 {
+    let (c, _) = case(Setup {
+        heads: 1,
+        d: 2,
+        q: vec![1.0, 0.0],
+        window: Tensor::f32([1, 128, 2], keys.concat()),
+        cache: None,
+        sink: f32::NEG_INFINITY,
+        seq: &[0],
+        pos: &[127],
+        lo: &[0],
+        scale: 1.0,
+        round: Round::None,
+    });
+    c.y()[1]
+}
+
+#[test]
+fn values_and_weights_are_summed_in_blocks_of_64_keys() {
+    // Two ones that share a block without 2²⁴ are kept, others are lost one by one.
+    let big = 16_777_216.0;
+    let sum = |first: usize| {
+        let mut keys = [[0.0; 2]; 128];
+        (keys[0][1], keys[first][1], keys[first + 1][1]) = (big, 1.0, 1.0);
+        scored(&keys) * 128.0
+    };
+    assert_eq!([sum(62), sum(63), sum(64)], [big, big, big + 2.0]);
+    // The same for weights: 8 of 2⁻²⁵ count in a block of their own and vanish beside a 1.
+    let total = |first: usize| {
+        let mut keys = [[-200.0, 0.0]; 128];
+        keys[0] = [0.0, 1.0];
+        keys[first..first + 8].fill([-25.0 * std::f32::consts::LN_2, 0.0]);
+        scored(&keys)
+    };
+    assert_eq!([total(1), total(64)], [1.0, 1.0 / (1.0 + 2f32.powi(-22))]);
+}
+
+#[test]
+fn a_nan_key_that_is_visible_shows() {
+    let mut keys = [[0.0, 1.0]; 128];
+    for at in [0, 5, 127] {
+        keys[at][0] = f32::NAN;
+        assert!(scored(&keys).is_nan(), "key {at}");
+        keys[at][0] = 0.0;
+    }
+}
+
 #[test]
 fn heads_are_independent_of_each_other() {
     let (heads, d) = (5, 16);

@@ -177,7 +177,7 @@ fn negative_dots_count_nothing_and_negative_weights_count() {
 #[test]
 fn bf16_scores_are_rounded_at_the_dot_the_product_and_the_sum() {
     let r = |v: f64| f64::from(round_trip(&[v as f32], Format::BF16).unwrap()[0]);
-    let (q, w) = ([1.2890625f32, 1.0703125, 1.3203125, 1.890625], [0.462890625f32, 0.359375]);
+    let (q, w) = ([1.2890625f32, 1.0703125, 1.3203125, 1.890625], [237.0 / 512.0, 0.359375]);
     let key = [1.8984375f32, 1.4453125];
     let keys = Tensor::f32([1, 1, 2], key.to_vec());
     let s = Scores { q: &q, weights: &w, keys, seq: 0, pos: 0, ratio: 1, round: Round::Bf16 };

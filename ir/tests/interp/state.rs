@@ -66,8 +66,8 @@ fn a_group_is_complete_with_its_last_token_and_not_before() {
             let cache = cache(&state);
             let complete = len / ratio;
             assert_eq!(cache.iter().filter(|v| !v.is_nan()).count(), complete * D, "ratio {ratio}, {len}");
-            for c in 0..complete * D {
-                assert_near(cache[c], pooled(c / D * ratio, ratio, c % D), 16.0 * UNIT);
+            for (c, got) in cache[..complete * D].iter().enumerate() {
+                assert_near(*got, pooled(c / D * ratio, ratio, c % D), 16.0 * UNIT);
             }
             for (t, row) in out.chunks(D).enumerate() {
                 assert!((t + 1) % ratio == 0 || bits(row) == bits(&[0.0; D]), "row {t} ends no group");

@@ -38,19 +38,15 @@ fn exact(x: &[f64], function: &[f64], base: &[f64], scale: [f64; 3], iters: usiz
     let pre = (0..n).map(|j| sigmoid(z[j] * scale[0] + base[j]) + eps).collect();
     let post = (0..n).map(|j| 2.0 * sigmoid(z[n + j] * scale[1] + base[n + j])).collect();
     let m = |j: usize, k: usize| z[8 + 4 * j + k] * scale[2] + base[8 + 4 * j + k];
-    let mut c = vec![vec![0.0; n]; n];
+    let mut c: Vec<[f64; 4]> = Vec::new();
     for j in 0..n {
         let max = (0..n).map(|k| m(j, k)).fold(f64::NEG_INFINITY, f64::max);
         let sum: f64 = (0..n).map(|k| (m(j, k) - max).exp()).sum();
-        for k in 0..n {
-            c[j][k] = (m(j, k) - max).exp() / sum + eps;
-        }
+        c.push(std::array::from_fn(|k| (m(j, k) - max).exp() / sum + eps));
     }
-    let columns = |c: &mut Vec<Vec<f64>>| {
-        for k in 0..n {
-            let sum: f64 = (0..n).map(|j| c[j][k]).sum::<f64>() + eps;
-            (0..n).for_each(|j| c[j][k] /= sum);
-        }
+    let columns = |c: &mut Vec<[f64; 4]>| {
+        let sums: [f64; 4] = std::array::from_fn(|k| c.iter().map(|row| row[k]).sum::<f64>() + eps);
+        c.iter_mut().for_each(|row| row.iter_mut().zip(sums).for_each(|(v, sum)| *v /= sum));
     };
     columns(&mut c);
     for _ in 1..iters {

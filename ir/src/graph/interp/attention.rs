@@ -2,7 +2,7 @@
 
 use super::error::{Fault, index, padded_index, positive};
 use super::rows::{Places, check_ring};
-use super::sum::{add_scaled, dot, exp, max_or_nan};
+use super::sum::{add_scaled, dot, exp};
 use crate::graph::Round;
 use crate::num::bf16;
 
@@ -54,7 +54,7 @@ impl Queries<'_> {
             return sum;
         }
         let scores: Vec<f32> = keys.iter().map(|k| dot(q, k) * self.scale).collect();
-        let max = scores.iter().copied().fold(f32::NEG_INFINITY, max_or_nan);
+        let max = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let mut total = 0.0;
         for (scores, keys) in scores.chunks(BLOCK).zip(keys.chunks(BLOCK)) {
             let (mut part_total, mut part) = (0.0, vec![0.0; self.d]);

@@ -30,16 +30,10 @@ pub enum Error {
     Type {
         /// Declared name.
         name: String,
-        /// Declared shape under the bindings.
-        want: Vec<usize>,
-        /// Declared format.
-        format: Format,
-        /// Shape of the given tensor.
-        got: Vec<usize>,
-        /// Number of its elements.
-        elements: usize,
-        /// Their type.
-        kind: &'static str,
+        /// Declared shape under the bindings, and format.
+        want: String,
+        /// Shape, number and kind of elements of the given tensor.
+        got: String,
     },
     /// The caller could not supply a weight.
     Weight {
@@ -132,12 +126,7 @@ impl fmt::Display for Error {
             }
             Error::Missing { kind, name } => write!(f, "{kind} `{name}` is missing"),
             Error::UnknownInput { name } => write!(f, "the module declares no input `{name}`"),
-            Error::Type { name, want, format, got, elements, kind } => {
-                write!(
-                    f,
-                    "`{name}` is {got:?} with {elements} {kind} elements; the module wants {want:?} {format}"
-                )
-            }
+            Error::Type { name, want, got } => write!(f, "`{name}` is {got}; the module wants {want}"),
             Error::Weight { name, reason } => write!(f, "weight `{name}`: {reason}"),
             Error::Node { value, op, fault } => write!(f, "{value} = {op}: {fault}"),
             Error::ReplacedOutput { name } => {

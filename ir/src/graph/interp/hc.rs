@@ -2,7 +2,7 @@
 
 use super::error::Fault;
 use super::linear::{Order, linear};
-use super::sum::{exp, max_or_nan, mean_square, rsqrt, sigmoid};
+use super::sum::{exp, mean_square, rsqrt, sigmoid};
 use crate::types::Format;
 
 /// Operands of `hc.mix`.
@@ -41,7 +41,7 @@ pub(super) fn mix(m: &Mix<'_>) -> Result<[Vec<f32>; 3], Fault> {
 /// rows between every two, `eps` added after the softmax and to every sum.
 fn sinkhorn(c: &mut [f32], n: usize, iters: usize, eps: f32) {
     for row in c.chunks_mut(n) {
-        let max = row.iter().copied().fold(f32::NEG_INFINITY, max_or_nan);
+        let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         row.iter_mut().for_each(|v| *v = exp(*v - max));
         let sum: f32 = row.iter().fold(0.0, |s, v| s + v);
         row.iter_mut().for_each(|v| *v = *v / sum + eps);

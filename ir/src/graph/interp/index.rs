@@ -53,7 +53,8 @@ pub(super) fn scores(s: &Scores<'_>, at: &Places<'_>, ratio: usize, round: Round
 /// The indices of the `keep` largest of `scores`, ascending. Equal scores (+0 and −0 are equal): the lower index.
 /// Scores of −∞ and NaN are never among them.
 fn best(scores: &[f32], keep: usize) -> Vec<usize> {
-    let selectable = |i: &usize| !scores[*i].is_nan() && scores[*i] > f32::NEG_INFINITY;
+    // False for a NaN, too.
+    let selectable = |i: &usize| scores[*i] > f32::NEG_INFINITY;
     let mut order: Vec<usize> = (0..scores.len()).filter(selectable).collect();
     // Stable, and no NaN is left that could be incomparable.
     order.sort_by(|a, b| scores[*b].partial_cmp(&scores[*a]).unwrap_or(std::cmp::Ordering::Equal));

@@ -10,7 +10,7 @@
 //! * Exponentials, logarithms and angles are evaluated in f64 and rounded to f32; the rest of sigmoid, SiLU and
 //!   softmax is f32.
 //! * A NaN never wins a selection (`topk`, `index.blocks`, `argmax`, and `router` while k numbers are left) and
-//!   otherwise spreads: clamps, ReLU and maxima keep it.
+//!   otherwise spreads: clamps and ReLU keep it, a softmax with one is all NaN.
 //! * Indices out of range, ring positions that were overwritten and caches that are too short are errors that name
 //!   op, value and index. State is read only at positions that a row may see, so what other slots hold is
 //!   without effect.
@@ -27,7 +27,7 @@ mod pointwise;
 mod pool;
 mod router;
 mod rows;
-mod sum;
+pub(crate) mod sum;
 mod tensor;
 
 pub use error::{Error, Fault};

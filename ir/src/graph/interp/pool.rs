@@ -2,7 +2,7 @@
 
 use super::error::{Fault, positive};
 use super::rows::{Places, check_ring};
-use super::sum::{exp, max_or_nan};
+use super::sum::exp;
 
 /// `compress.pool`: `values` and `gates` are rings of `ring` rows of `d` elements. Softmax and the weighted sum go by
 /// ascending position.
@@ -26,7 +26,7 @@ pub(super) fn pool(
         check_ring("values", t, first, newest[seq], ring)?;
         let slots: Vec<usize> = (first..=pos).map(|p| (seq * ring + p % ring) * d).collect();
         for c in 0..d {
-            let max = slots.iter().map(|s| gates[s + c]).fold(f32::NEG_INFINITY, max_or_nan);
+            let max = slots.iter().map(|s| gates[s + c]).fold(f32::NEG_INFINITY, f32::max);
             let weights: Vec<f32> = slots.iter().map(|s| exp(gates[s + c] - max)).collect();
             let sum = weights.iter().fold(0.0, |a, b| a + b);
             let terms = slots.iter().zip(&weights).map(|(s, w)| w / sum * values[s + c]);

@@ -6,7 +6,7 @@ pub(super) const LANES: usize = 16;
 /// `sum[i] = a[i] · b[i] + sum[i]` with one rounding, like `f32::mul_add`, which is a slow library call where the
 /// target's base instruction set has no fused multiply-add; this form becomes vector code.
 #[inline(always)]
-pub(super) fn fused(sum: &mut [f32; LANES], a: &[f32; LANES], b: &[f32; LANES]) {
+pub(crate) fn fused(sum: &mut [f32; LANES], a: &[f32; LANES], b: &[f32; LANES]) {
     for i in 0..LANES {
         sum[i] = fused_one(a[i], b[i], sum[i]);
     }
@@ -40,7 +40,7 @@ fn tree(mut lanes: [f32; LANES]) -> f32 {
 }
 
 /// `Σ a[i]·b[i]`: element i goes to lane i mod 16 with one fused multiply-add, then the lanes are added as a tree.
-pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
+pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut lanes = [0.0; LANES];
     let (a, a_rest) = a.as_chunks::<LANES>();
     let (b, b_rest) = b.as_chunks::<LANES>();
@@ -54,41 +54,36 @@ pub(super) fn dot(a: &[f32], b: &[f32]) -> f32 {
 }
 
 /// `sum[i] += scale · x[i]`, each with one rounding.
-pub(super) fn add_scaled(sum: &mut [f32], scale: f32, x: &[f32]) {
+pub(crate) fn add_scaled(sum: &mut [f32], scale: f32, x: &[f32]) {
     for (s, x) in sum.iter_mut().zip(x) {
         *s = fused_one(scale, *x, *s);
     }
 }
 
 /// Mean of the squares of `x`, summed as in [`dot`].
-pub(super) fn mean_square(x: &[f32]) -> f32 {
+pub(crate) fn mean_square(x: &[f32]) -> f32 {
     dot(x, x) / x.len() as f32
 }
 
 /// `1 / sqrt(x)`, both correctly rounded.
-pub(super) fn rsqrt(x: f32) -> f32 {
+pub(crate) fn rsqrt(x: f32) -> f32 {
     1.0 / x.sqrt()
 }
 
 /// `eˣ`, rounded from f64.
-pub(super) fn exp(x: f32) -> f32 {
+pub(crate) fn exp(x: f32) -> f32 {
     f64::from(x).exp() as f32
 }
 
 /// `1 / (1 + e⁻ˣ)` in f32 steps.
-pub(super) fn sigmoid(x: f32) -> f32 {
+pub(crate) fn sigmoid(x: f32) -> f32 {
     1.0 / (1.0 + exp(-x))
 }
 
 /// `ln(1 + eˣ)`, and x itself above 20, as the released code has it (V4.1 §2.9). The f64 in between overflows for
 /// no f32 below 20 and keeps what is left of `eˣ` down to −103.
-pub(super) fn softplus(x: f32) -> f32 {
+pub(crate) fn softplus(x: f32) -> f32 {
     if x > 20.0 { x } else { f64::from(x).exp().ln_1p() as f32 }
-}
-
-/// The larger, NaN if either is one: unlike `f32::max`, which would hide a broken score.
-pub(super) fn max_or_nan(a: f32, b: f32) -> f32 {
-    if a > b || a.is_nan() { a } else { b }
 }
 
 #[cfg(test)]

@@ -107,11 +107,8 @@ impl Tensor {
         }
         Err(Error::Type {
             name: decl.name.clone(),
-            want: want.to_vec(),
-            format: decl.ty.format,
-            got: self.shape.clone(),
-            elements: self.data.len(),
-            kind: self.data.kind(),
+            want: format!("{want:?} {}", decl.ty.format),
+            got: format!("{:?} with {} {} elements", self.shape, self.data.len(), self.data.kind()),
         })
     }
 }

@@ -43,7 +43,8 @@ impl Plan {
     fn add(&mut self, name: &str, fused: Fused, config: &Config) -> Result<(), Error> {
         let mut of = Vec::with_capacity(fused.fragments.len());
         for f in &fused.fragments {
-            let known = self.kernels.iter().position(|k| k.family == f.family && same(&k.fragment, &f.module));
+            let known =
+                self.kernels.iter().position(|k| k.family == f.family && same(&k.fragment, &f.module));
             let index = match known {
                 Some(i) => i,
                 None => {

@@ -118,7 +118,8 @@ impl<'m> Groups<'m> {
         for n in (0..self.of.len()).filter(|n| inside(*n)) {
             let stores = self.module.nodes[n].op.effect() == Effect::State;
             for v in operands(&self.module.nodes[n].op) {
-                let written_here = self.state_of[v.index()].is_some() && self.defined_by[v.index()].is_some_and(inside);
+                let written_here =
+                    self.state_of[v.index()].is_some() && self.defined_by[v.index()].is_some_and(inside);
                 if written_here {
                     return false;
                 }

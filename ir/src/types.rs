@@ -259,7 +259,9 @@ impl Format {
     /// Bytes of the scale plane of a `rows × cols` matrix; 0 without such a plane.
     pub fn scale_plane_bytes(&self, rows: usize, cols: usize) -> Option<usize> {
         match self.group {
-            Some(g) if g.place == ScalePlace::Plane => rows.div_ceil(g.rows).checked_mul(cols.div_ceil(g.cols)),
+            Some(g) if g.place == ScalePlace::Plane => {
+                rows.div_ceil(g.rows).checked_mul(cols.div_ceil(g.cols))
+            }
             Some(_) | None => Some(0),
         }
     }
@@ -275,7 +277,7 @@ impl fmt::Display for Format {
 }
 
 /// Where the elements of a tensor lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Layout {
     /// Row-major, no padding.
     #[default]

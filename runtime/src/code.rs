@@ -5,7 +5,7 @@ use crate::micro::{Isa, Symbol, resolve};
 use tessera_ir::artifact::Artifact;
 
 /// A compiled kernel's entry, see the calling convention in `tessera_ir::artifact`.
-pub type Entry = unsafe extern "C" fn(*const u64, u64, u64, *mut u8, *const usize);
+pub(crate) type Entry = unsafe extern "C" fn(*const u64, u64, u64, *mut u8, *const usize);
 
 /// The code of all kernels of an artifact, and the addresses of the micro-kernels each of them calls.
 #[derive(Debug)]
@@ -48,7 +48,8 @@ impl Code {
                 .collect();
             tables.push(table?);
         }
-        let len: usize = artifact.kernels.iter().map(|k| k.code.len().next_multiple_of(64)).sum::<usize>().max(64);
+        let len: usize =
+            artifact.kernels.iter().map(|k| k.code.len().next_multiple_of(64)).sum::<usize>().max(64);
         let refused = || Error::Memory { what: "code".to_owned(), bytes: len };
         // SAFETY: a fresh private anonymous mapping; no existing memory is touched.
         let base = unsafe {
@@ -84,11 +85,11 @@ impl Code {
         Ok(code)
     }
     /// Entry of kernel `i`.
-    pub fn entry(&self, i: usize) -> Entry {
+    pub(crate) fn entry(&self, i: usize) -> Entry {
         self.entries[i]
     }
     /// Addresses of the micro-kernels that kernel `i` imports.
-    pub fn table(&self, i: usize) -> &[usize] {
+    pub(crate) fn table(&self, i: usize) -> &[usize] {
         &self.tables[i]
     }
 }

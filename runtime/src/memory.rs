@@ -9,7 +9,7 @@ const HUGE: usize = 2 << 20;
 
 /// An owned block. Large blocks come from the system zero-filled and untouched, so unused parts take no memory.
 #[derive(Debug)]
-pub struct Memory {
+pub(crate) struct Memory {
     at: NonNull<u8>,
     layout: Layout,
 }
@@ -22,7 +22,7 @@ unsafe impl Sync for Memory {}
 
 impl Memory {
     /// A zeroed block of at least `bytes` bytes, 64-byte aligned. `what` serves the error message.
-    pub fn zeroed(bytes: usize, what: &str) -> Result<Self> {
+    pub(crate) fn zeroed(bytes: usize, what: &str) -> Result<Self> {
         let align = if bytes >= 2 * HUGE { HUGE } else { 64 };
         let refused = || Error::Memory { what: what.to_owned(), bytes };
         let layout = Layout::from_size_align(bytes.max(64), align).map_err(|_| refused())?;
@@ -36,27 +36,17 @@ impl Memory {
         Ok(Memory { at, layout })
     }
     /// Size in bytes.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.layout.size()
     }
-    /// True for a block without bytes, which never occurs.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
     /// Address of the first byte.
-    pub fn as_ptr(&self) -> *mut u8 {
+    pub(crate) fn as_ptr(&self) -> *mut u8 {
         self.at.as_ptr()
     }
     /// The bytes, for filling.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: the block is ours, initialised (zeroed) and exclusively borrowed.
         unsafe { std::slice::from_raw_parts_mut(self.at.as_ptr(), self.layout.size()) }
-    }
-    /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the block is ours and initialised; callers hold no conflicting mutable access by the borrow rules,
-        // and kernels run only inside `&mut` methods of the executor.
-        unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.layout.size()) }
     }
 }
 

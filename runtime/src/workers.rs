@@ -16,15 +16,15 @@ const SPINS: usize = 20_000;
 
 /// One launch.
 #[derive(Clone, Copy, Debug)]
-pub struct Job {
+pub(crate) struct Job {
     /// The kernel.
-    pub entry: Entry,
+    pub(crate) entry: Entry,
     /// Its arguments.
-    pub args: *const u64,
+    pub(crate) args: *const u64,
     /// Its micro-kernels.
-    pub table: *const usize,
+    pub(crate) table: *const usize,
     /// Number of grid tiles.
-    pub tiles: usize,
+    pub(crate) tiles: usize,
 }
 
 #[derive(Debug)]
@@ -50,7 +50,7 @@ unsafe impl Send for Shared {}
 
 /// A pool of `threads − 1` workers; the calling thread is the last one.
 #[derive(Debug)]
-pub struct Workers {
+pub(crate) struct Workers {
     shared: Arc<Shared>,
     handles: Vec<JoinHandle<()>>,
     threads: Vec<Thread>,
@@ -59,7 +59,7 @@ pub struct Workers {
 
 impl Workers {
     /// Starts the workers. Each thread gets `scratch_bytes` of scratch memory.
-    pub fn new(threads: usize, scratch_bytes: usize) -> Result<Self> {
+    pub(crate) fn new(threads: usize, scratch_bytes: usize) -> Result<Self> {
         let count = threads.max(1) - 1;
         let shared = Arc::new(Shared {
             job: UnsafeCell::new(None),
@@ -86,7 +86,7 @@ impl Workers {
         Ok(workers)
     }
     /// Number of threads, the caller's included.
-    pub fn threads(&self) -> usize {
+    pub(crate) fn threads(&self) -> usize {
         self.scratch.len()
     }
     /// Runs all tiles of `job` and returns when they are done.
@@ -94,7 +94,7 @@ impl Workers {
     /// # Safety
     /// `job` must follow the calling convention of `tessera_ir::artifact` with pointers valid for every access the
     /// kernel makes, and its scratch need must not exceed the pool's.
-    pub unsafe fn run(&mut self, job: Job) {
+    pub(crate) unsafe fn run(&mut self, job: Job) {
         let scratch = self.scratch[0].as_ptr();
         if self.handles.is_empty() || job.tiles < 2 {
             // SAFETY: the caller vouches for the job.

@@ -15,7 +15,9 @@ pub fn run(groups: &mut Groups<'_>) {
         }
         let (Some(a), Some(b)) = (groups.producer(gate), groups.producer(up)) else { continue };
         let family = match (&module.nodes[a].op, &module.nodes[b].op) {
-            (Op::Linear { x: xa, groups: 1, .. }, Op::Linear { x: xb, groups: 1, .. }) if xa == xb => Family::Linear,
+            (Op::Linear { x: xa, groups: 1, .. }, Op::Linear { x: xb, groups: 1, .. }) if xa == xb => {
+                Family::Linear
+            }
             (Op::MoeLinear { x: xa, experts: ea, .. }, Op::MoeLinear { x: xb, experts: eb, .. })
                 if xa == xb && ea == eb =>
             {

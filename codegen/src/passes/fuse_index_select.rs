@@ -10,7 +10,9 @@ pub fn run(groups: &mut Groups<'_>) {
     let module = groups.module();
     for (n, node) in module.nodes.iter().enumerate() {
         let scores = match node.op {
-            Op::IndexBlocks { scores, .. } | Op::IndexRestrict { scores, .. } | Op::TopK { scores, .. } => scores,
+            Op::IndexBlocks { scores, .. } | Op::IndexRestrict { scores, .. } | Op::TopK { scores, .. } => {
+                scores
+            }
             _ => continue,
         };
         if let Some(p) = groups.producer(scores) {

@@ -14,8 +14,10 @@ pub fn run(module: &Module) -> Module {
     for node in &module.nodes {
         let mut op = node.op.clone();
         op.map_operands(|v| map[v.index()]);
-        if let (Op::MoeLinear { experts: old, weight: w, .. }, Op::MoeLinear { experts, offsets, pairs, rows, .. }) =
-            (&node.op, &mut op)
+        if let (
+            Op::MoeLinear { experts: old, weight: w, .. },
+            Op::MoeLinear { experts, offsets, pairs, rows, .. },
+        ) = (&node.op, &mut op)
         {
             let choices = &types[old.index()].shape;
             let count = types[w.index()].shape.first().and_then(Dim::fixed);

@@ -3,8 +3,8 @@
 use crate::error::Error;
 use crate::groups::{Groups, operands};
 use std::collections::BTreeMap;
-use tessera_ir::graph::{Builder, DeclKind, Effect, Module, Value, verify};
 use tessera_ir::Verified;
+use tessera_ir::graph::{Builder, DeclKind, Effect, Module, Value, verify};
 use tessera_kernels::Family;
 
 /// What one kernel computes, as graph ops.

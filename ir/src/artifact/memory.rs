@@ -58,7 +58,8 @@ impl MemoryPlan {
                 }
                 at = at.max(e);
             }
-            let end = at.checked_add(bytes).ok_or_else(|| PlanFault::Size(program.buffers[i].name.clone()))?;
+            let end =
+                at.checked_add(bytes).ok_or_else(|| PlanFault::Size(program.buffers[i].name.clone()))?;
             placed.push((at, end, first, last));
             plan.bytes = plan.bytes.max(end);
             let mut offset = at;

@@ -65,7 +65,7 @@ named! {
         Exp = "exp",
         /// `1 / (1 + e⁻ˣ)`.
         Sigmoid = "sigmoid",
-        /// `x · sigmoid(x)`.
+        /// `x / (1 + e⁻ˣ)`.
         Silu = "silu",
         /// `sqrt(ln(1 + eˣ))`, the logarithm replaced by x above 20.
         SqrtSoftplus = "sqrt_softplus",

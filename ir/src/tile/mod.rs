@@ -16,6 +16,7 @@ mod build;
 mod emit;
 mod expr;
 mod fault;
+pub mod interp;
 mod kernel;
 mod names;
 mod operands;

@@ -63,7 +63,10 @@ macro_rules! ops {
 }
 
 // Operand conventions. `view`: a parameter. `at`: one index for each dimension of the view, outermost first; a block of
-// rows × cols starts there (rows along the second-last dimension, which a rank-1 view lacks). `slot`: a slot the role owns.
+// rows × cols starts there (rows along the second-last dimension, which a rank-1 view lacks). It lies inside the view, and
+// begins at a scale group, in panels at a multiple of 16 rows. `outer`: indices of leading dimensions; the others but
+// the last, flattened, are the rows. `slot`: a slot the role owns. Rows that were never copied are undefined, and so is
+// what is computed from them; nothing undefined may reach memory, a selection or an index.
 ops! {
     // ---- indices -------------------------------------------------------------------------------------------------
     /// The number `value`. Result: index.
@@ -74,7 +77,7 @@ ops! {
     IndexTile = "index.tile" () { axis: usize };
     /// `f(a, b)`. Result: index.
     IndexBinary = "index" (a: Value, b: Value) { f: IndexOp };
-    /// One element of an i32 or i64 view. Result: index.
+    /// One element of an i32 or i64 view; of a view declared `write` one that the same tile has written. Result: index.
     IndexRead = "index.read" (view: Value, at: Vec<Value>) {};
     /// Writes `value` to one element of an i32 or i64 view. No result.
     IndexWrite = "index.write" (value: Value, view: Value, at: Vec<Value>) {};
@@ -94,7 +97,7 @@ ops! {
     /// plain and the view's is not; columns as many as the slot has. A slot of a weight in panel layout may be the
     /// memory itself. No result.
     Copy = "copy" (view: Value, at: Vec<Value>, slot: Value, rows: Value) {};
-    /// Copies `rows` rows of `view[outer…]` that lie at `(start + i) mod R`, R being its second-last dimension. No result.
+    /// Copies `rows` rows of `view[outer…]` that lie at `(start + i) mod R`, R being its number of rows. No result.
     CopyRing = "copy.ring" (view: Value, outer: Vec<Value>, start: Value, slot: Value, rows: Value) {};
     /// Copies rows `ids[at + i]`, i < `rows`, of `view[outer…]`; a negative id gives a row of zeros. No result.
     CopyGather = "copy.gather" (view: Value, outer: Vec<Value>, ids: Value, at: Vec<Value>, slot: Value, rows: Value) {};
@@ -121,7 +124,7 @@ ops! {
     Store = "store" (x: Value, view: Value, at: Vec<Value>) {};
     /// The `rows × cols` block of a slot (plain format) at (row, col). Result: tile.
     SlotLoad = "slot.load" (slot: Value, row: Value, col: Value) { rows: usize, cols: Dim };
-    /// Writes a plain tile into a slot at (row, col). No result.
+    /// Writes a plain tile into a slot of its format (bf16 also into f32) at (row, col). No result.
     SlotStore = "slot.store" (x: Value, slot: Value, row: Value, col: Value) {};
     /// Sets a whole slot (plain format) to `value`. No result.
     SlotFill = "slot.fill" (slot: Value) { value: f32 };
@@ -141,7 +144,7 @@ ops! {
     Slice = "slice" (x: Value) { row: usize, rows: usize, col: usize, cols: usize };
     /// The same elements, row-major, in another shape. Result: tile.
     Reshape = "reshape" (x: Value) { rows: usize, cols: usize };
-    /// The value in another format: rounded (bf16) or quantised along the row. Result: tile of that format.
+    /// The value in another format: rounded (bf16), quantised along the row, or decoded (to f32). Result: tile of that format.
     Cast = "cast" (x: Value) { format: Format };
     /// Rotates the last 2m columns of each row, adjacent pairs, by the angles whose cosines and sines are the 1×2m
     /// `table`: `(e·c − o·s, e·s + o·c)`, each product and sum rounded; `inverse` negates the sines. Result: tile.

@@ -1,0 +1,77 @@
+//! The Tile IR interpreter: runs the roles of a kernel in seeded interleavings over poisoned memory.
+//!
+//! For each tile of the grid (in seeded order) the roles run as coroutines; a seed decides whose turn it is, which
+//! free slot is acquired, and when a copy lands, at the latest when its slot is taken or used. What a verified
+//! kernel computes does not depend on the seed. Reductions follow the orders that the op table names. Beyond values it
+//! watches what the verifier cannot: slots, outputs and rows that nothing wrote are poison, which may flow through
+//! arithmetic (columns of an accumulator past the last live one) but not into memory, selections or indices; blocks
+//! lie inside views and slots; no two tiles share an element of which one of them writes; every element of an output
+//! is written.
+
+mod arith;
+mod block;
+mod copies;
+mod error;
+mod exec;
+mod machine;
+mod matrix;
+mod memory;
+mod rng;
+mod select;
+mod slots;
+mod tiles;
+
+pub use error::{Error, Fault};
+
+use super::kernel::Kernel;
+use crate::graph::interp::Tensor;
+use crate::types::Bindings;
+use crate::verified::Verified;
+use machine::Machine;
+use memory::View;
+use rng::Rng;
+
+/// Most tiles of a grid.
+const MAX_TILES: usize = 1 << 24;
+
+/// Runs `kernel` on `params`, one tensor for each parameter in order, holding decoded values. Outputs and states are
+/// replaced; what outputs held before is never read.
+///
+/// # Errors
+/// See [`Error`]. After an error `params` are as they were.
+pub fn run(
+    kernel: &Verified<Kernel>,
+    bindings: &Bindings,
+    params: &mut [Tensor],
+    seed: u64,
+) -> Result<(), Error> {
+    let kernel: &Kernel = kernel;
+    let mut rng = Rng::new(seed);
+    let mut counts = Vec::new();
+    for axis in &kernel.grid {
+        let extent = axis.extent.eval(bindings);
+        let extent = extent.ok_or_else(|| Error::Size { what: format!("axis {}", axis.name) })?;
+        counts.push(extent.div_ceil(axis.tile));
+    }
+    let tiles = counts.iter().try_fold(1usize, |n, c| n.checked_mul(*c)).filter(|n| *n <= MAX_TILES);
+    let tiles = tiles.ok_or_else(|| Error::Size { what: "the grid".into() })?;
+    let mut order: Vec<usize> = (0..tiles).collect();
+    rng.shuffle(&mut order);
+    let mut views = View::all(kernel, bindings, params)?;
+    for number in order {
+        let mut rest = number;
+        let mut at = vec![0; counts.len()];
+        for (i, (axis, count)) in kernel.grid.iter().zip(&counts).enumerate().rev() {
+            at[i] = rest % count * axis.tile;
+            rest /= count;
+        }
+        Machine::new(kernel, bindings, &mut views, &mut rng, at, number as u32)?.run()?;
+    }
+    let results: Result<Vec<_>, Error> = views.into_iter().map(View::finish).collect();
+    for (tensor, data) in params.iter_mut().zip(results?) {
+        if let Some(data) = data {
+            tensor.data = data;
+        }
+    }
+    Ok(())
+}

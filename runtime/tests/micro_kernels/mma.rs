@@ -278,7 +278,7 @@ fn error_stays_within_the_bound_of_the_order() {
 }
 
 #[test]
-fn b01_scale_bytes_at_both_ends_are_not_shifted_into_nonsense() {
+fn scale_bytes_at_both_ends_are_not_shifted_into_nonsense() {
     // e4m3 1.0 (0x38) under 0, 1, 127, 254, 255; e2m1 0.5 under 0 and 6.0 under 254, each in a lane of its own.
     let cases: [(u8, u8, f32); 5] = [
         (0x38, 0, f32::from_bits(0x0040_0000)),

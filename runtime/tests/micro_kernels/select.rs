@@ -48,7 +48,7 @@ fn topk_is_exact_for_random_and_tied_scores() {
 }
 
 #[test]
-fn b38_many_equal_scores_keep_all_slots_valid() {
+fn many_equal_scores_keep_all_slots_valid() {
     let mut random = Random(52);
     let mut scores = vec![0.0f32; 8320];
     let mut winners = 0;
@@ -69,7 +69,7 @@ fn b38_many_equal_scores_keep_all_slots_valid() {
 }
 
 #[test]
-fn b40_masked_positions_are_never_selected() {
+fn masked_positions_are_never_selected() {
     let mut scores = [f32::NEG_INFINITY; 51];
     scores[5] = 1.0;
     scores[20] = -3e38;
@@ -85,7 +85,7 @@ fn b40_masked_positions_are_never_selected() {
 }
 
 #[test]
-fn b41_equal_scores_go_to_the_lower_index_whatever_the_sign_of_zero() {
+fn equal_scores_go_to_the_lower_index_whatever_the_sign_of_zero() {
     for (isa, kernels) in all_kernels() {
         assert_eq!(topk(kernels, &[1.0, -0.0, 0.0, 0.0], 2), (2, vec![0, 1]), "{isa}");
         assert_eq!(topk(kernels, &[0.0, -0.0, 1.0, -0.0], 2), (2, vec![0, 2]), "{isa}");

@@ -13,10 +13,10 @@ const NAN_BITS: u32 = 0x7fc0_0000;
 pub(crate) unsafe fn e8m0<V: Lanes>(bytes: V::Int) -> V {
     // SAFETY: the caller has the instructions.
     unsafe {
-        let plain = V::shl(bytes, 23);
-        // 2^-127 is subnormal: the exponent field alone cannot say it.
-        let low = V::iselect(V::ieq(bytes, V::int(0)), V::int(0x0040_0000), plain);
-        V::from_bits(V::iselect(V::ieq(bytes, V::int(255)), V::int(NAN_BITS), low))
+        // 2^-127 is subnormal and NaN is not the infinity of its exponent: both want the top mantissa bit.
+        let zero = V::int(0);
+        let end = V::ieq(V::iand(V::iadd(bytes, V::int(1)), V::int(0xfe)), zero);
+        V::from_bits(V::ior(V::shl(bytes, 23), V::iselect(end, V::int(0x0040_0000), zero)))
     }
 }
 

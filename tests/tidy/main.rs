@@ -1,5 +1,6 @@
 //! Rules of the house that no compiler checks: each is a test that reads the repository's files.
 
+mod backends;
 mod dependencies;
 mod documents;
 mod op_matches;

@@ -13,7 +13,8 @@
 //! * `state`: operands addressed by slot are versions of states, and states are used nowhere else; so effects fall on
 //!   states only;
 //! * `version`: a state's version is read, replaced or put out only while it is the newest, and replaced once;
-//! * `grouping`: rows sorted by expert serve `moe.linear` over the same experts and nothing else.
+//! * `grouping`: rows sorted by expert serve `moe.linear` over the same experts and nothing else; they may enter and
+//!   leave a module.
 //!
 //! Where numbering is broken, numbers say nothing: then only declarations are checked beside it.
 

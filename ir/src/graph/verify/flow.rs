@@ -82,6 +82,8 @@ impl<'m> Flow<'m> {
                 let message = format!("is {value}, a result of `moe.group`; that goes to `moe.linear` only");
                 Some((Rule::Grouping, message))
             }
+            // A fragment is given the lists by another one; the interpreter compares them with the experts.
+            (Role::Grouping, Nature::Fresh) if value.index() < self.module.decls.len() => None,
             (Role::Grouping, Nature::Fresh | Nature::Constant) => {
                 Some((Rule::Grouping, format!("is {value}, which is no result of `moe.group`")))
             }
@@ -141,11 +143,7 @@ impl<'m> Flow<'m> {
             let fault = match self.natures.get(value.index()) {
                 None => Some((Rule::Defined, format!("is {value}, which the module does not define"))),
                 Some(Nature::State(state)) => self.version_fault(value, *state),
-                Some(Nature::Grouping(_)) => Some((
-                    Rule::Grouping,
-                    format!("is {value}, a result of `moe.group`; that goes to `moe.linear` only"),
-                )),
-                Some(Nature::Fresh | Nature::Constant) => None,
+                Some(Nature::Fresh | Nature::Constant | Nature::Grouping(_)) => None,
             };
             if let Some((rule, message)) = fault {
                 report.add(rule, Place::Output(i), Subject::Node, message);

@@ -63,11 +63,14 @@ impl Engine {
             return Err(Error::Request("threads, slots and rows of a step must be at least 1".to_owned()));
         }
         let mut limits = Bindings::new();
-        Capacity { slots: options.slots, tokens: options.context, rows: options.rows }.bind(&config, &mut limits);
+        Capacity { slots: options.slots, tokens: options.context, rows: options.rows }
+            .bind(&config, &mut limits);
         limits.set("T", options.rows).set("L", options.logit_rows).set("K", options.rows);
         limits.set("Q", if options.draft { options.slots } else { 0 });
         let instance = Instance::new(loaded, &limits, options.threads)?;
-        let step = instance.program("step").ok_or_else(|| Error::Missing { what: "program", name: "step".to_owned() })?;
+        let step = instance
+            .program("step")
+            .ok_or_else(|| Error::Missing { what: "program", name: "step".to_owned() })?;
         Ok(Engine {
             step,
             replay: instance.program("replay"),
@@ -80,6 +83,12 @@ impl Engine {
             sequences: vec![Sequence::default(); options.slots],
             config,
         })
+    }
+    /// Makes [`Engine::feed`] run `program` from now on: a variant of `step` with the same inputs and states.
+    pub fn select(&mut self, program: &str) -> Result<()> {
+        let missing = || Error::Missing { what: "program", name: program.to_owned() };
+        self.step = self.instance.program(program).ok_or_else(missing)?;
+        Ok(())
     }
     /// The options it was made with.
     pub fn options(&self) -> &EngineOptions {
@@ -165,7 +174,8 @@ impl Engine {
 
     /// Runs one chunk of a prompt with bounded replay: the decoder half on positions from `floor` on only (V4.1 §5.4).
     pub fn feed_replay(&mut self, feed: &Feed<'_>, floor: usize) -> Result<()> {
-        let replay = self.replay.ok_or_else(|| Error::Missing { what: "program", name: "replay".to_owned() })?;
+        let replay =
+            self.replay.ok_or_else(|| Error::Missing { what: "program", name: "replay".to_owned() })?;
         self.check(feed, feed.tokens.len())?;
         self.rows.clear();
         self.kept.clear();
@@ -192,7 +202,8 @@ impl Engine {
     }
     /// Logits of the last step with replay.
     pub fn replay_logits(&self) -> Result<&[f32]> {
-        let replay = self.replay.ok_or_else(|| Error::Missing { what: "program", name: "replay".to_owned() })?;
+        let replay =
+            self.replay.ok_or_else(|| Error::Missing { what: "program", name: "replay".to_owned() })?;
         self.instance.output_f32(replay, "logits")
     }
     /// A named output of the last step.

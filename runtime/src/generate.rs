@@ -4,7 +4,7 @@ use crate::engine::{Engine, Feed};
 use crate::error::{Error, Result};
 use crate::sampler::{Sampler, Sampling};
 use std::ops::ControlFlow;
-use tessera_model::rows::Wanted;
+use tessera_model::rows::{Wanted, replay_floor};
 
 /// What to generate.
 #[derive(Clone, Debug)]
@@ -19,6 +19,8 @@ pub struct Request<'a> {
     pub sampling: Sampling,
     /// Rows of a prefill chunk.
     pub chunk: usize,
+    /// Bounded replay: the decoder half sees only so many of the last prompt tokens (V4.1 §5.4).
+    pub replay: Option<usize>,
 }
 
 /// Why generation ended.
@@ -28,6 +30,8 @@ pub enum Finish {
     Stop,
     /// `max_tokens` were generated, or the context is full.
     Length,
+    /// The caller gave up during the prompt.
+    Cancelled,
 }
 
 /// What was generated.
@@ -41,18 +45,21 @@ pub struct Generated {
     pub steps: usize,
 }
 
-/// Generates in `slot`, which is begun anew. `prefilled` is told the prompt tokens done so far; `each` sees every token
-/// and may stop the loop.
+/// Generates in `slot`, which is begun anew. `prefilled` is told the prompt tokens done so far and may cancel; `each`
+/// sees every token and may stop the loop.
 pub fn generate(
     engine: &mut Engine,
     slot: usize,
     request: &Request<'_>,
-    prefilled: &mut dyn FnMut(usize),
+    prefilled: &mut dyn FnMut(usize) -> ControlFlow<()>,
     each: &mut dyn FnMut(u32) -> ControlFlow<()>,
 ) -> Result<Generated> {
     request.sampling.check()?;
     if request.prompt.is_empty() {
         return Err(Error::Request("the prompt has no tokens; give at least one".to_owned()));
+    }
+    if request.replay == Some(0) {
+        return Err(Error::Request("replay must keep at least one token of the prompt".to_owned()));
     }
     engine.reset(slot);
     let mut sampler = Sampler::new(engine.config().text.vocab_size);
@@ -64,12 +71,20 @@ pub fn generate(
     for piece in request.prompt.chunks(chunk) {
         let last = engine.len(slot) + piece.len() == request.prompt.len();
         let logits = if last { Wanted::Last } else { Wanted::None };
-        engine.feed(&[Feed { slot, tokens: piece, logits }])?;
-        prefilled(engine.len(slot));
+        let feed = Feed { slot, tokens: piece, logits };
+        match request.replay {
+            Some(keep) => engine.feed_replay(&feed, replay_floor(request.prompt.len(), keep))?,
+            None => engine.feed(&[feed])?,
+        }
+        if prefilled(engine.len(slot)).is_break() {
+            return Ok(Generated { tokens, finish: Finish::Cancelled, steps: 0 });
+        }
     }
     let mut steps = 0;
     loop {
-        let token = sampler.choose(engine.logits()?, &request.sampling, engine.len(slot));
+        let replayed = steps == 0 && request.replay.is_some();
+        let logits = if replayed { engine.replay_logits()? } else { engine.logits()? };
+        let token = sampler.choose(logits, &request.sampling, engine.len(slot));
         tokens.push(token);
         let stopped = each(token).is_break();
         if token == request.eos || stopped {

@@ -101,6 +101,31 @@ fn exact_modes_give_the_golden_streams_logits_and_drafts() {
     }
 }
 
+/// 200 tokens, where window (16), top-k (8), candidates (12) and original context (32) lie far behind: a wrong base, a
+/// missing interpolation or an entry at the wrong position changes nothing near the beginning.
+#[test]
+fn rotations_are_right_far_beyond_the_original_context() {
+    let setup = random();
+    let json = include_str!("../../tests/data/random-v41/long.json");
+    let json: serde_json::Value = serde_json::from_str(json).unwrap();
+    let (prompt, rows) = (golden::tokens(&json["prompt"]), golden::tokens(&json["rows"]));
+    let long = Golden::open("tests/data/random-v41/long.safetensors");
+    for mode in [Mode::F32, Mode::F32kvq] {
+        let step = setup.step(BuildOptions { mode, ..BuildOptions::default() });
+        let weights = setup.weights();
+        let mut oracle =
+            Oracle::new(&setup.config, &weights, &step, capacity(prompt.len(), prompt.len())).unwrap();
+        let outputs = oracle.feed(&step, &prompt, Wanted::All, Outputs::new()).unwrap();
+        let width = setup.config.text.vocab_size;
+        let golden = long.reals(&format!("{}.logits", mode.name()));
+        for (row, golden) in rows.iter().zip(golden.chunks(width)) {
+            let at = *row as usize * width;
+            let error = max_abs(&reals(&outputs["logits"])[at..at + width], golden);
+            assert!(error <= EXACT, "{}: row {row}: largest difference {error:e}", mode.name());
+        }
+    }
+}
+
 /// The decoder half of the prompt on its last rows only, then steps as usual; in one chunk, and in three of which the
 /// first keeps no row and the second some.
 #[test]

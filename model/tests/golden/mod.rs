@@ -106,7 +106,7 @@ fn run(json: &serde_json::Value) -> Run {
     }
 }
 
-fn tokens(v: &serde_json::Value) -> Vec<u32> {
+pub(crate) fn tokens(v: &serde_json::Value) -> Vec<u32> {
     numbers(v).into_iter().map(|v| v as u32).collect()
 }
 
@@ -118,6 +118,11 @@ fn numbers(v: &serde_json::Value) -> Vec<f64> {
 pub(crate) struct Golden(SafetensorsFile);
 
 impl Golden {
+    /// A file, given from the root of the repository.
+    pub(crate) fn open(path: &str) -> Golden {
+        let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("..");
+        Golden(SafetensorsFile::open(root.join(path)).unwrap())
+    }
     /// A tensor of reals, stored as bf16 where that is exact.
     pub(crate) fn reals(&self, key: &str) -> Vec<f32> {
         let view = self.0.tensor(key).unwrap_or_else(|| panic!("no {key}"));

@@ -65,9 +65,13 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Number of grid tiles under `bindings`.
+    /// Number of grid tiles under `bindings`; `None` for an unbound symbol, an empty tile or on overflow.
     pub fn tiles(&self, bindings: &Bindings) -> Option<usize> {
-        self.grid.iter().try_fold(1usize, |n, a| n.checked_mul(a.extent.eval(bindings)?.div_ceil(a.tile)))
+        self.grid.iter().try_fold(1usize, |n, a| {
+            // A tile that covers nothing has no number of tiles.
+            let tiles = if a.tile == 0 { None } else { Some(a.extent.eval(bindings)?.div_ceil(a.tile)) };
+            n.checked_mul(tiles?)
+        })
     }
 }
 

@@ -75,3 +75,28 @@ pub fn run(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tile::parse;
+
+    /// No verified kernel can get stuck, so this one is marked without the verifier.
+    #[test]
+    fn stuck_roles_are_reported() {
+        let text = "tessera.tile 1 kernel @k {
+          ring %a : vec tile<1x4, f32> depth 1 path one -> two
+          role vector one { %s = acquire %a : slot %a pass %s %t = acquire %a : slot %a pass %t }
+          role vector two { %u = take %a : slot %a %v = take %a : slot %a release %u release %v }
+        }";
+        let kernel = Verified::new(parse(text).unwrap_or_else(|e| panic!("{e}")));
+        for seed in 0..20 {
+            let found = run(&kernel, &Bindings::new(), &mut [], seed).expect_err("a deadlock");
+            let Error::Deadlock { waits, .. } = &found else { panic!("{found}") };
+            let at: Vec<(&str, &str)> =
+                waits.iter().map(|w| (w.role.as_str(), w.statement.as_str())).collect();
+            assert_eq!(at, [("one", "%2 = acquire %a : slot %a"), ("two", "%4 = take %a : slot %a")]);
+            assert_eq!(waits[1].on, "a slot of %a");
+        }
+    }
+}

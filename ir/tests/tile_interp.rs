@@ -1,0 +1,10 @@
+//! The kernel interpreter: every op against hand-worked or f64 values, and what it refuses to compute.
+
+#[path = "tile/ops.rs"]
+mod ops;
+#[path = "tile/product.rs"]
+mod product;
+#[path = "tile/refused.rs"]
+mod refused;
+#[path = "tile/support.rs"]
+mod support;

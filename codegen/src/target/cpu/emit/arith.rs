@@ -128,16 +128,13 @@ impl Emitter<'_> {
     /// A row of at most 16 registers, in the order of long rows: one element a lane, then the lanes as a tree.
     fn reduce_small(&mut self, f: Reduce, row: &[Ssa]) -> Ssa {
         let start = self.start(f, Width::One);
-        let mut lanes: Vec<Ssa> = row.iter().map(|x| self.fold(f, start, *x)).collect();
+        let mut lanes: Vec<Ssa> = row.iter().map(|x| self.fold(f, start, *x, Width::One)).collect();
         let mut width = LANES / 2;
         while width > 0 {
             // A missing lane holds what the reduction starts from, which changes nothing now.
             for j in 0..width.min(lanes.len().saturating_sub(width)) {
                 let other = lanes[j + width];
-                lanes[j] = match f {
-                    Reduce::Sum => self.b.ins().fadd(lanes[j], other),
-                    Reduce::Max | Reduce::AbsMax => self.b.ins().fmax(lanes[j], other),
-                };
+                lanes[j] = self.join(f, lanes[j], other);
             }
             lanes.truncate(width);
             width /= 2;
@@ -169,7 +166,7 @@ impl Emitter<'_> {
                 };
                 let (ptr, offset) = e.element(out.ptr, 0, c, Elem::F32);
                 let acc = e.load_elem(ptr, offset, Elem::F32, w);
-                let acc = e.fold(f, acc, x);
+                let acc = e.fold(f, acc, x, w);
                 e.store_elem(acc, ptr, offset, Elem::F32, w);
             })
         })?;

@@ -87,11 +87,13 @@ impl Emitter<'_> {
     ) -> Result<()> {
         let (outer, start, n) = (self.indices(outer)?, self.index(start)?, self.index(rows)?);
         let rank = self.view_type(view)?.shape.len();
-        if rank < 2 || outer.len() + 2 != rank {
-            return Err(unsupported("a ring view without all of its leading indices"));
-        }
         let slot = self.slot(slot)?;
-        let length = self.extent(view, rank - 2);
+        // The ring is all rows behind the leading indices.
+        let mut length = Ix::Const(1);
+        for i in outer.len()..rank.saturating_sub(1) {
+            let extent = self.extent(view, i);
+            length = self.mul(length, extent);
+        }
         // A ring of no rows has nothing to copy; the remainder must not trap.
         let length = self.max(length, Ix::Const(1));
         let from = self.rows_behind(view, &outer)?;

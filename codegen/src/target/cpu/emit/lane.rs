@@ -10,13 +10,17 @@ use std::rc::Rc;
 use tessera_ir::tile::{Binary, Reduce, Unary};
 use tessera_ir::{Dim, Elem};
 
-/// Bits that a bf16 lacks.
-const LOW_HALF: i64 = 0xffff_0000;
+/// The bits that a bf16 keeps.
+const HIGH_HALF: i64 = 0xffff_0000;
+/// The sign bit of an f32.
+const SIGN: i64 = 0x8000_0000;
 
 /// One row of a tile, ready to be evaluated at any column.
 pub(super) enum Lane {
     /// The same value in every column.
     Uniform(Value),
+    /// The same constant in every column.
+    Number(f32),
     /// Memory: column 0 lies at the address.
     Row {
         ptr: Value,
@@ -80,7 +84,7 @@ impl Emitter<'_> {
     /// Emits what row `r` of `t` needs, whatever the column.
     pub(super) fn lane(&mut self, t: &Tile, r: Ix) -> Result<Lane> {
         Ok(match &t.node {
-            Node::Const(x) => Lane::Uniform(self.b.ins().f32const(*x)),
+            Node::Const(x) => Lane::Number(*x),
             Node::Regs(regs) => {
                 let cols = t.cols.fixed().unwrap_or(1);
                 let row = match (t.rows, r.fixed()) {
@@ -114,7 +118,10 @@ impl Emitter<'_> {
     fn repeated(&mut self, x: &Tile, t: &Tile, r: Ix) -> Result<Lane> {
         let r = if x.rows == 1 { Ix::Const(0) } else { r };
         let lane = self.lane(x, r)?;
-        if x.cols == Dim::Fixed(1) && t.cols != Dim::Fixed(1) && !matches!(lane, Lane::Uniform(_)) {
+        if x.cols == Dim::Fixed(1)
+            && t.cols != Dim::Fixed(1)
+            && !matches!(lane, Lane::Uniform(_) | Lane::Number(_))
+        {
             return Ok(Lane::Uniform(self.one(&lane, Ix::Const(0))));
         }
         Ok(lane)
@@ -140,6 +147,7 @@ impl Emitter<'_> {
     fn at(&mut self, lane: &Lane, c: Ix, w: Width) -> Value {
         match lane {
             Lane::Uniform(v) => self.spread(*v, w),
+            Lane::Number(x) => self.constant(*x, w),
             Lane::Row { ptr, offset, elem } => {
                 let (ptr, offset) = self.element(*ptr, *offset, c, *elem);
                 self.load_elem(ptr, offset, *elem, w)
@@ -164,14 +172,17 @@ impl Emitter<'_> {
                 self.round(x, w)
             }
             Lane::Zip(f, a, b) => {
+                // The comparisons of min and max are fewer where an operand is known to be a number.
+                let number = |x: &Lane| matches!(x, Lane::Number(x) if !x.is_nan());
+                let numbers = (number(a), number(b));
                 let (a, b) = (self.at(a, c, w), self.at(b, c, w));
-                self.binary(*f, a, b)
+                self.binary(*f, a, b, numbers, w)
             }
             Lane::Fold(f, rows) => {
                 let mut acc = self.start(*f, w);
                 for row in rows {
                     let x = self.at(row, c, w);
-                    acc = self.fold(*f, acc, x);
+                    acc = self.fold(*f, acc, x, w);
                 }
                 acc
             }
@@ -286,24 +297,70 @@ impl Emitter<'_> {
                 self.b.ins().fdiv(one, root)
             }
             Unary::Relu => {
+                // −0 and NaN stay.
                 let zero = self.constant(0.0, w);
-                self.b.ins().fmax(x, zero)
+                let below = self.b.ins().fcmp(FloatCC::LessThan, x, zero);
+                self.choose(below, zero, x, w)
             }
             // Calls; `map` never makes a node of them.
             Unary::Exp | Unary::Sigmoid | Unary::Silu | Unary::SqrtSoftplus => x,
         }
     }
 
-    /// A two-operand function, each rounded once.
-    pub(super) fn binary(&mut self, f: Binary, a: Value, b: Value) -> Value {
+    /// A two-operand function, each rounded once; `numbers` says which operands are certainly no NaN.
+    fn binary(&mut self, f: Binary, a: Value, b: Value, numbers: (bool, bool), w: Width) -> Value {
         match f {
             Binary::Add => self.b.ins().fadd(a, b),
             Binary::Sub => self.b.ins().fsub(a, b),
             Binary::Mul => self.b.ins().fmul(a, b),
             Binary::Div => self.b.ins().fdiv(a, b),
-            Binary::Min => self.b.ins().fmin(a, b),
-            Binary::Max => self.b.ins().fmax(a, b),
-            Binary::CopySign => self.b.ins().fcopysign(a, b),
+            Binary::Min => self.extreme((FloatCC::LessThan, FloatCC::UnorderedOrLessThan), a, b, numbers, w),
+            Binary::Max => {
+                self.extreme((FloatCC::GreaterThan, FloatCC::UnorderedOrGreaterThan), a, b, numbers, w)
+            }
+            Binary::CopySign => self.copy_sign(a, b, w),
+        }
+    }
+
+    /// `|a|` with the sign of `b`, by their bits: Cranelift has no such instruction for vectors.
+    fn copy_sign(&mut self, a: Value, b: Value, w: Width) -> Value {
+        let sign = self.word(SIGN, w);
+        let (a, b) = (self.as_bits(a, w), self.as_bits(b, w));
+        let taken = self.b.ins().band(b, sign);
+        let rest = self.b.ins().band_not(a, sign);
+        let bits = self.b.ins().bor(taken, rest);
+        self.as_float(bits, w)
+    }
+
+    /// `b` where it comes before `a` or is NaN, else `a`: the first of two equals, NaN if either is.
+    fn extreme(
+        &mut self,
+        (before, before_or_nan): (FloatCC, FloatCC),
+        a: Value,
+        b: Value,
+        numbers: (bool, bool),
+        w: Width,
+    ) -> Value {
+        let take_b = match numbers {
+            (_, true) => self.b.ins().fcmp(before, b, a),
+            (true, false) => self.b.ins().fcmp(before_or_nan, b, a),
+            (false, false) => {
+                let first = self.b.ins().fcmp(before, b, a);
+                let nan = self.b.ins().fcmp(FloatCC::Unordered, b, b);
+                self.b.ins().bor(first, nan)
+            }
+        };
+        self.choose(take_b, b, a, w)
+    }
+
+    /// `a` where the comparison `c` holds, else `b`.
+    fn choose(&mut self, c: Value, a: Value, b: Value, w: Width) -> Value {
+        match w {
+            Width::One => self.b.ins().select(c, a, b),
+            Width::Four => {
+                let mask = self.as_float(c, w);
+                self.b.ins().bitselect(mask, a, b)
+            }
         }
     }
 
@@ -316,14 +373,22 @@ impl Emitter<'_> {
     }
 
     /// One step of a reduction.
-    pub(super) fn fold(&mut self, f: Reduce, acc: Value, x: Value) -> Value {
+    pub(super) fn fold(&mut self, f: Reduce, acc: Value, x: Value, w: Width) -> Value {
         match f {
             Reduce::Sum => self.b.ins().fadd(acc, x),
-            Reduce::Max => self.b.ins().fmax(acc, x),
+            Reduce::Max => self.binary(Binary::Max, acc, x, (false, false), w),
             Reduce::AbsMax => {
                 let x = self.b.ins().fabs(x);
-                self.b.ins().fmax(acc, x)
+                self.binary(Binary::Max, acc, x, (false, false), w)
             }
+        }
+    }
+
+    /// Two lanes of a reduction.
+    pub(super) fn join(&mut self, f: Reduce, a: Value, b: Value) -> Value {
+        match f {
+            Reduce::Sum => self.b.ins().fadd(a, b),
+            Reduce::Max | Reduce::AbsMax => self.binary(Binary::Max, a, b, (false, false), Width::One),
         }
     }
 
@@ -343,7 +408,7 @@ impl Emitter<'_> {
             Width::One => self.b.ins().select(nan, quiet, rounded),
             Width::Four => self.b.ins().bitselect(nan, quiet, rounded),
         };
-        let mask = self.word(LOW_HALF, w);
+        let mask = self.word(HIGH_HALF, w);
         let kept = self.b.ins().band(chosen, mask);
         self.as_float(kept, w)
     }

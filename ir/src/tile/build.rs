@@ -190,7 +190,7 @@ impl Renumber {
     }
 }
 
-/// Builds the program of one role; `for_` and `if_` nest. The methods named after ops are in [`super::emit`].
+/// Builds the program of one role; `for_` and `if_` nest. There is a method for each op, named after it.
 #[derive(Debug)]
 pub struct RoleBuilder<'k> {
     kernel: &'k mut KernelBuilder,

@@ -38,9 +38,11 @@ pub(crate) fn schedule(f: &Fragment<'_>, config: &Config) -> Result<Kernel, Erro
     let m_axis = kb.axis("m", rows_dim.clone(), m_tile);
     let slot = |rows, cols| SlotType { rows, cols: Dim::Fixed(cols), format: Format::F32 };
     let a = kb.ring("a", Class::Stage, slot(m_tile, k), 1, &[0, 1]);
-    let b_slot = SlotType { rows: outputs, cols: Dim::Fixed(k), format: f.ty(function).format };
+    // Products come in whole panels of 16 columns.
+    let columns = outputs.next_multiple_of(16);
+    let b_slot = SlotType { rows: columns, cols: Dim::Fixed(k), format: f.ty(function).format };
     let b = kb.ring("b", Class::Stage, b_slot, 1, &[0, 1]);
-    let c = kb.ring("c", Class::Accum, slot(m_tile, outputs), 1, &[1, 2]);
+    let c = kb.ring("c", Class::Accum, slot(m_tile, columns), 1, &[1, 2]);
     let square = kb.ring("comb", Class::Vec, slot(n, n), 1, &[2]);
     let (x_view, function_view) = (views.of(f, x)?, views.of(f, function)?);
     let (base_view, scale_view) = (views.of(f, base)?, views.of(f, scale)?);

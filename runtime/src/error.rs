@@ -18,7 +18,9 @@ pub enum Error {
     #[error("the artifact uses the CPU feature `{0}`, which this processor lacks; compile it here")]
     Feature(String),
     /// A kernel imports a function this runtime does not have.
-    #[error("kernel `{kernel}` imports `{import}`, which this runtime does not have; compiler and runtime differ in version")]
+    #[error(
+        "kernel `{kernel}` imports `{import}`, which this runtime does not have; compiler and runtime differ in version"
+    )]
     Import {
         /// The kernel.
         kernel: String,
@@ -26,7 +28,9 @@ pub enum Error {
         import: String,
     },
     /// The artifact has no such program or buffer, or one of another type.
-    #[error("the artifact has no {what} `{name}` of the expected type; compiler and runtime differ in version")]
+    #[error(
+        "the artifact has no {what} `{name}` of the expected type; compiler and runtime differ in version"
+    )]
     Missing {
         /// Program, input, output, state…
         what: &'static str,

@@ -8,7 +8,7 @@ use crate::workers::{Job, Workers};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tessera_ir::artifact::{Artifact, BufferKind, MemoryPlan, PlanFault, Program};
-use tessera_ir::{Bindings, Dim, Elem, Sym, TensorType};
+use tessera_ir::{Bindings, Dim, Elem, Layout, Sym, TensorType};
 
 /// Symbols, their largest values and their values in the current run.
 #[derive(Debug)]
@@ -40,7 +40,13 @@ struct Launch {
     /// Places in `args` that hold the value of a symbol.
     patches: Vec<(usize, usize)>,
     grid: Vec<Extent>,
+    /// Bytes that a run touches: a constant part and a part for each unit of a symbol.
+    fixed_bytes: usize,
+    unit_bytes: Vec<(usize, usize)>,
 }
+
+/// A launch that touches fewer bytes runs on the calling thread: to wake another one would take longer.
+const ALONE: usize = 48 << 10;
 
 #[derive(Debug)]
 struct Port {
@@ -99,13 +105,16 @@ impl Instance {
             });
             for s in k.symbols.iter().chain(axes).chain(k.scratch.per.iter().map(|(s, _)| s)) {
                 if symbols.id(s).is_none() {
-                    let limit = limits.get(s).ok_or_else(|| Error::Missing { what: "symbol", name: s.to_string() })?;
+                    let limit = limits
+                        .get(s)
+                        .ok_or_else(|| Error::Missing { what: "symbol", name: s.to_string() })?;
                     symbols.names.push(s.clone());
                     symbols.limits.push(limit);
                     symbols.now.push(limit);
                 }
             }
-            let bytes = k.scratch.eval(limits).ok_or_else(|| too_large(format!("scratch of kernel `{}`", k.name)))?;
+            let bytes =
+                k.scratch.eval(limits).ok_or_else(|| too_large(format!("scratch of kernel `{}`", k.name)))?;
             scratch = scratch.max(bytes);
         }
         let mut instance = Instance {
@@ -125,8 +134,9 @@ impl Instance {
     }
 
     fn bind(&mut self, program: &Program, limits: &Bindings) -> Result<Bound> {
-        let plan = MemoryPlan::new(program, limits)
-            .map_err(|PlanFault::Size(name)| too_large(format!("buffer `{name}` of program `{}`", program.name)))?;
+        let plan = MemoryPlan::new(program, limits).map_err(|PlanFault::Size(name)| {
+            too_large(format!("buffer `{name}` of program `{}`", program.name))
+        })?;
         let arena = Memory::zeroed(plan.bytes, "activations")?;
         self.arena_bytes += plan.bytes;
         let mut planes: Vec<Vec<*mut u8>> = Vec::with_capacity(program.buffers.len());
@@ -137,7 +147,8 @@ impl Instance {
                 }
                 BufferKind::Weight => {
                     let found = self.loaded.weights.planes(b);
-                    let found = found.ok_or_else(|| Error::Missing { what: "weight", name: b.name.clone() })?;
+                    let found =
+                        found.ok_or_else(|| Error::Missing { what: "weight", name: b.name.clone() })?;
                     found.iter().map(|p| p.cast_mut()).collect()
                 }
                 BufferKind::State => {
@@ -165,10 +176,21 @@ impl Instance {
             }
             let grid = kernel.grid.iter().map(|a| match &a.extent {
                 Dim::Fixed(n) => Extent { symbol: None, times: *n, tile: a.tile },
-                Dim::Sym { sym, times } => Extent { symbol: self.symbols.id(sym), times: *times, tile: a.tile },
+                Dim::Sym { sym, times } => {
+                    Extent { symbol: self.symbols.id(sym), times: *times, tile: a.tile }
+                }
             });
             let grid = grid.collect();
-            launches.push(Launch { entry: self.loaded.code.entry(step.kernel), kernel: step.kernel, args, patches, grid });
+            let (fixed_bytes, unit_bytes) = self.traffic(program, &step.args);
+            launches.push(Launch {
+                fixed_bytes,
+                unit_bytes,
+                entry: self.loaded.code.entry(step.kernel),
+                kernel: step.kernel,
+                args,
+                patches,
+                grid,
+            });
         }
         let ports = |want: &BufferKind| -> Vec<Port> {
             let of = program.buffers.iter().zip(&planes).filter(|(b, _)| b.kind == *want);
@@ -176,6 +198,29 @@ impl Instance {
         };
         let (inputs, outputs) = (ports(&BufferKind::Input), ports(&BufferKind::Output));
         Ok(Bound { name: program.name.clone(), launches, inputs, outputs, _arena: arena })
+    }
+
+    /// Bytes of weights, and bytes of each other buffer for a unit of its leading symbol. States are left out: a launch
+    /// reads a small part of them.
+    fn traffic(&self, program: &Program, args: &[usize]) -> (usize, Vec<(usize, usize)>) {
+        let (mut fixed, mut units) = (0usize, Vec::new());
+        for b in args.iter().map(|i| &program.buffers[*i]) {
+            match (b.ty.shape.first(), &b.kind) {
+                (_, BufferKind::State) | (None, _) => {}
+                (Some(Dim::Fixed(_)), _) if b.ty.layout == Layout::Rows => {}
+                (Some(Dim::Fixed(_)), _) => {
+                    let planes = b.ty.plane_bytes(&Bindings::new()).unwrap_or_default();
+                    fixed = planes.iter().fold(fixed, |n, p| n.saturating_add(*p));
+                }
+                (Some(Dim::Sym { sym, .. }), _) => {
+                    let mut one = Bindings::new();
+                    one.set(sym.as_str(), 1);
+                    let bytes = b.ty.plane_bytes(&one).unwrap_or_default().iter().sum();
+                    units.extend(self.symbols.id(sym).map(|id| (id, bytes)));
+                }
+            }
+        }
+        (fixed, units)
     }
 
     /// Number of the program called `name`.
@@ -245,10 +290,12 @@ impl Instance {
                 continue;
             }
             let table = loaded.code.table(launch.kernel).as_ptr();
+            let units = launch.unit_bytes.iter().map(|(id, bytes)| symbols.now[*id] * bytes);
+            let alone = launch.fixed_bytes + units.sum::<usize>() < ALONE;
             let job = Job { entry: launch.entry, args: launch.args.as_ptr(), table, tiles };
             // SAFETY: arguments were bound to planes as large as the limits allow, `set` keeps symbols within them,
             // scratch was sized for the largest kernel, and the caller vouches for the values of the inputs.
-            unsafe { workers.run(job) };
+            unsafe { workers.run(job, alone) };
         }
     }
     /// Shape of an output now, and its values. Reals are f32 or bf16 words, see the format.
@@ -278,7 +325,10 @@ impl Instance {
     }
     /// The f32 values of an output, without allocating.
     pub fn output_f32(&self, program: usize, name: &str) -> Result<&[f32]> {
-        let port = self.programs[program].outputs.iter().find(|p| p.name == name && p.ty.format == tessera_ir::Format::F32);
+        let port = self.programs[program]
+            .outputs
+            .iter()
+            .find(|p| p.name == name && p.ty.format == tessera_ir::Format::F32);
         let port = port.ok_or_else(|| Error::Missing { what: "output", name: name.to_owned() })?;
         let elements = self.elements(&port.ty, &self.symbols.now);
         // SAFETY: as in `output`.

@@ -126,9 +126,14 @@ fn load_panels(buffer: &Buffer, checkpoint: &Checkpoint) -> Result<Weight> {
         let out = &mut block.bytes_mut()[e * each..(e + 1) * each];
         let packed = match (buffer.ty.format, buffer.ty.format.elem) {
             (Format::MX4, _) => pack::pack_w4(data, tensor(checkpoint, &scale_name(&name))?.data, n, k, out),
-            (Format::W8, _) => {
-                pack::pack_w8(data, tensor(checkpoint, &scale_name(&name))?.data, ScaleTile::Tile32x32, n, k, out)
-            }
+            (Format::W8, _) => pack::pack_w8(
+                data,
+                tensor(checkpoint, &scale_name(&name))?.data,
+                ScaleTile::Tile32x32,
+                n,
+                k,
+                out,
+            ),
             (Format::BF16, _) => pack::pack_bf16(data, n, k, out),
             (Format::F32, _) => pack::pack_f32(data, n, k, out),
             (format, Elem::F32 | Elem::Bf16 | Elem::E4m3 | Elem::E2m1 | Elem::I32 | Elem::I64) => {

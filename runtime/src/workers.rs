@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::memory::Memory;
 use std::cell::UnsafeCell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle, Thread};
 
 /// Turns of the spin loop before a waiting worker parks: some tens of microseconds.
@@ -27,23 +27,29 @@ pub(crate) struct Job {
     pub(crate) tiles: usize,
 }
 
+/// The launch is open: workers may still join it.
+const OPEN: u64 = 1 << 32;
+/// One launch on, in [`Shared::state`].
+const NEXT: u64 = 1 << 33;
+/// The workers that have joined and not left.
+const JOINED: u64 = OPEN - 1;
+
 #[derive(Debug)]
 struct Shared {
     job: UnsafeCell<Option<Job>>,
-    /// Number of the current launch; workers wait for it to change.
-    epoch: AtomicUsize,
+    /// Number of the launch, whether it is open, and how many workers have joined it. A worker joins by counting itself
+    /// in while the launch is open; one that comes late, because the system ran something else, is not waited for.
+    state: AtomicU64,
     /// Next tile to take.
     next: AtomicUsize,
-    /// Workers still busy with the current launch.
-    busy: AtomicUsize,
     stop: AtomicBool,
     parked: Vec<AtomicBool>,
     chunk: AtomicUsize,
 }
 
-// SAFETY: `job` is written by the launching thread only while no worker is busy (`busy` is 0), and read by workers
-// only after they have seen the new `epoch` (release/acquire), before they count themselves out of `busy`. The pointers
-// in it are valid for the whole launch, since `run` returns only after `busy` is 0 again.
+// SAFETY: `job` is written by the launching thread only while the launch is closed and no worker is counted in, and read
+// by a worker only after it has counted itself in on an open launch (acquire of the store that opened it). The pointers
+// in it are valid until `run` returns, which is after the launch was closed and the last worker counted itself out.
 unsafe impl Sync for Shared {}
 // SAFETY: as above.
 unsafe impl Send for Shared {}
@@ -63,9 +69,8 @@ impl Workers {
         let count = threads.max(1) - 1;
         let shared = Arc::new(Shared {
             job: UnsafeCell::new(None),
-            epoch: AtomicUsize::new(0),
+            state: AtomicU64::new(0),
             next: AtomicUsize::new(0),
-            busy: AtomicUsize::new(0),
             stop: AtomicBool::new(false),
             parked: (0..count).map(|_| AtomicBool::new(false)).collect(),
             chunk: AtomicUsize::new(1),
@@ -89,14 +94,14 @@ impl Workers {
     pub(crate) fn threads(&self) -> usize {
         self.scratch.len()
     }
-    /// Runs all tiles of `job` and returns when they are done.
+    /// Runs all tiles of `job` and returns when they are done; with `alone`, on the calling thread.
     ///
     /// # Safety
     /// `job` must follow the calling convention of `tessera_ir::artifact` with pointers valid for every access the
     /// kernel makes, and its scratch need must not exceed the pool's.
-    pub(crate) unsafe fn run(&mut self, job: Job) {
+    pub(crate) unsafe fn run(&mut self, job: Job, alone: bool) {
         let scratch = self.scratch[0].as_ptr();
-        if self.handles.is_empty() || job.tiles < 2 {
+        if alone || self.handles.is_empty() || job.tiles < 2 {
             // SAFETY: the caller vouches for the job.
             unsafe { (job.entry)(job.args, 0, job.tiles as u64, scratch, job.table) };
             return;
@@ -105,11 +110,11 @@ impl Workers {
         // About eight pieces a thread: fine enough to balance, coarse enough to keep the counter cool.
         s.chunk.store((job.tiles / (self.threads() * 8)).max(1), Ordering::Relaxed);
         s.next.store(0, Ordering::Relaxed);
-        s.busy.store(self.handles.len(), Ordering::Relaxed);
-        // SAFETY: no worker is busy between launches, so none reads the cell now.
+        // SAFETY: the last launch was closed and every worker left it, so none reads the cell now.
         unsafe { *s.job.get() = Some(job) };
-        // SeqCst on both sides: a worker that parks sets `parked` before it looks at the epoch once more.
-        s.epoch.fetch_add(1, Ordering::SeqCst);
+        let launch = (s.state.load(Ordering::Relaxed) & !(OPEN | JOINED)).wrapping_add(NEXT);
+        // SeqCst on both sides: a worker that parks sets `parked` before it looks at the state once more.
+        s.state.store(launch | OPEN, Ordering::SeqCst);
         for (flag, thread) in s.parked.iter().zip(&self.threads) {
             if flag.load(Ordering::SeqCst) {
                 thread.unpark();
@@ -117,8 +122,9 @@ impl Workers {
         }
         // SAFETY: the caller vouches for the job.
         unsafe { take_tiles(s, job, scratch) };
+        s.state.fetch_and(!OPEN, Ordering::AcqRel);
         let mut spins = 0usize;
-        while s.busy.load(Ordering::Acquire) != 0 {
+        while s.state.load(Ordering::Acquire) & JOINED != 0 {
             spins += 1;
             if spins.is_multiple_of(1024) {
                 thread::yield_now();
@@ -132,7 +138,6 @@ impl Workers {
 impl Drop for Workers {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::SeqCst);
-        self.shared.epoch.fetch_add(1, Ordering::SeqCst);
         for (handle, thread) in self.handles.drain(..).zip(&self.threads) {
             thread.unpark();
             // A worker runs no code that unwinds; if it died all the same, there is nothing left to wait for.
@@ -157,34 +162,73 @@ unsafe fn take_tiles(s: &Shared, job: Job, scratch: *mut u8) {
 }
 
 fn work(s: &Shared, me: usize, scratch: *mut u8) {
-    let mut seen = 0;
-    loop {
-        let mut spins = 0;
-        loop {
-            let now = s.epoch.load(Ordering::SeqCst);
-            if now != seen {
-                seen = now;
-                break;
-            }
-            spins += 1;
-            if spins < SPINS {
-                std::hint::spin_loop();
+    // The number of the last launch that this worker joined or saw closed.
+    let mut done = 0;
+    let mut spins = 0;
+    while !s.stop.load(Ordering::SeqCst) {
+        let state = s.state.load(Ordering::SeqCst);
+        let launch = state & !(OPEN | JOINED);
+        if launch != done && state & OPEN != 0 {
+            if s.state.compare_exchange(state, state + 1, Ordering::AcqRel, Ordering::Relaxed).is_err() {
                 continue;
             }
-            s.parked[me].store(true, Ordering::SeqCst);
-            if s.epoch.load(Ordering::SeqCst) == seen {
-                thread::park();
+            // SAFETY: counted in on an open launch, so the job was written and stays until this worker counts out.
+            if let Some(job) = unsafe { *s.job.get() } {
+                // SAFETY: `Workers::run` vouches for the job until this worker counts out.
+                unsafe { take_tiles(s, job, scratch) };
             }
-            s.parked[me].store(false, Ordering::SeqCst);
+            s.state.fetch_sub(1, Ordering::Release);
+            done = launch;
+            spins = 0;
+            continue;
         }
-        if s.stop.load(Ordering::SeqCst) {
-            return;
+        spins += 1;
+        if spins < SPINS {
+            std::hint::spin_loop();
+            continue;
         }
-        // SAFETY: the epoch changed, so the launching thread has written the job and waits for `busy`.
-        if let Some(job) = unsafe { *s.job.get() } {
-            // SAFETY: `Workers::run` vouches for the job while `busy` is not 0.
-            unsafe { take_tiles(s, job, scratch) };
+        s.parked[me].store(true, Ordering::SeqCst);
+        if s.state.load(Ordering::SeqCst) == state && !s.stop.load(Ordering::SeqCst) {
+            thread::park();
         }
-        s.busy.fetch_sub(1, Ordering::Release);
+        s.parked[me].store(false, Ordering::SeqCst);
+        spins = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Adds `1 << (tile % 60)` to the element of each of its tiles.
+    unsafe extern "C" fn mark(
+        args: *const u64,
+        begin: u64,
+        end: u64,
+        _scratch: *mut u8,
+        _table: *const usize,
+    ) {
+        for tile in begin..end {
+            // SAFETY: the test passes one array with an element for each tile.
+            unsafe { *(*args as *mut u64).add(tile as usize) += 1 << (tile % 60) };
+        }
+    }
+
+    #[test]
+    fn every_tile_runs_once_for_any_number_of_threads_and_launches() {
+        for threads in 1..=4 {
+            let mut workers = Workers::new(threads, 64).expect("threads");
+            let mut marks = vec![0u64; 997];
+            let args = [marks.as_mut_ptr() as u64];
+            for tiles in (0..300).chain([997]) {
+                marks.fill(0);
+                let job = Job { entry: mark, args: args.as_ptr(), table: std::ptr::null(), tiles };
+                // SAFETY: `mark` touches the first `tiles` elements of `marks` only, which outlives the launch.
+                unsafe { workers.run(job, tiles == 5) };
+                let right =
+                    marks.iter().enumerate().all(|(i, m)| *m == if i < tiles { 1 << (i % 60) } else { 0 });
+                assert!(right, "{threads} threads, {tiles} tiles");
+            }
+        }
     }
 }

@@ -15,7 +15,7 @@
 //! into a buffer that stays in the first-level cache and sweep the rows over it. Both run the same order.
 
 use super::codes;
-use super::lanes::Lanes;
+use super::lanes::{Lanes, prefetch};
 use std::mem::MaybeUninit;
 
 /// Columns of a panel.
@@ -24,6 +24,10 @@ const LANES: usize = 16;
 const CHUNK: usize = 256;
 /// Rows swept over a chunk before the next one: 128 KiB of activations, a quarter of a second-level cache.
 const SWEEP: usize = 128;
+
+/// How far ahead of their use weights are fetched from memory, in bytes. The processors' own prefetchers follow a panel
+/// too late when there is much to decode per byte.
+const AHEAD: usize = 4096;
 
 /// How one block of a panel is stored.
 trait Panel {
@@ -211,6 +215,10 @@ unsafe fn partials<V: Lanes, P: Panel, const R: usize, const U: usize>(
         let mut p = [[V::zero(); R]; U];
         for j in 0..P::BLOCK / 4 {
             for u in 0..U {
+                // Spread over the work, and only to hint: beyond the weights it does nothing.
+                for line in (0..2 * P::PAIR).step_by(64) {
+                    prefetch(block.wrapping_add(u * P::BYTES + j * 2 * P::PAIR + line + AHEAD));
+                }
                 let quad = P::quad::<V>(block.add(u * P::BYTES), j);
                 let order = if P::SCALED { [1, 0, 3, 2] } else { [0, 1, 2, 3] };
                 for i in order {

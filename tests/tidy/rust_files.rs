@@ -9,8 +9,13 @@ const LONGEST: usize = 800;
 const GENERATED: &[&str] = &[];
 
 /// Where `unsafe` may be: beginnings of paths.
-const UNSAFE: &[&str] =
-    &["runtime/", "model/src/mapping.rs", "tests/steady_state.rs", "codegen/tests/cpu_conformance/loader.rs"];
+const UNSAFE: &[&str] = &[
+    "runtime/",
+    "model/src/mapping.rs",
+    "tests/steady_state.rs",
+    "codegen/tests/cpu_conformance/loader.rs",
+    "benches/micro/",
+];
 
 #[test]
 fn every_file_begins_with_its_idea() {
@@ -106,7 +111,7 @@ fn code_of(line: &str) -> String {
     code
 }
 
-/// Function pointer types say nothing to explain; methods of an `impl` of a trait keep the trait's contract; all else needs a
+/// Function pointer types say nothing to explain, nor do functions that only tests call; methods of an `impl` of a trait keep the trait's contract; all else needs a
 /// comment in the statement itself or directly above it, above other such lines, attributes and the documentation.
 fn explained(lines: &[&str], at: usize) -> bool {
     let line = lines[at].trim();
@@ -115,6 +120,10 @@ fn explained(lines: &[&str], at: usize) -> bool {
     }
     let is_function =
         line.contains(concat!("uns", "afe fn ")) || line.contains(concat!("uns", "afe extern \"C\" fn "));
+    let in_tests = lines[..at].iter().any(|line| line.starts_with("#[cfg(test)]"));
+    if is_function && in_tests {
+        return true;
+    }
     if is_function && owner(lines, at).is_some_and(|head| head.contains(" for ") && head.contains("impl")) {
         return true;
     }

@@ -161,6 +161,50 @@ fn different_trip_counts_are_a_rate_mismatch() {
     assert!(matches!(fault, SequenceFault::Bounds { .. }), "{fault}");
 }
 
+/// Loops of two roles over slots of `%a`, with bounds that `copy` and `vector` define as `%lo0`, `%hi0` and `%lo1`, `%hi1`.
+fn loops(copy: &str, vector: &str) -> String {
+    let copy = format!("{copy} for %i = %lo0 to %hi0 step 1 {{ %p = acquire %a : slot %a pass %p }}");
+    let vector = format!("{vector} for %j = %lo1 to %hi1 step 1 {{ %q = take %a : slot %a release %q }}");
+    let text = stream(&copy, &vector, 1);
+    text.replace(
+        STREAM,
+        "param %ends : [64] i32 read param %state : [64] i32 update param %x : [64] bf16 read",
+    )
+}
+
+#[test]
+fn bounds_are_compared_as_expressions() {
+    let equal = [
+        // What is only read is the same for every role.
+        ("%lo0 = index.read %ends, (%z0) : index %hi0 = index.read %ends, (%lo0) : index", true),
+        (
+            "%t0 = index.tile {axis = 0} : index %lo0 = index %t0, %z0 {f = add} : index %hi0 = index.dim {dim = T} : index",
+            true,
+        ),
+        // What is written may have changed in between.
+        ("%lo0 = index.read %state, (%z0) : index %hi0 = index.read %ends, (%z0) : index", false),
+    ];
+    for (bounds, fits) in equal {
+        let other = bounds.replace('0', "1").replace("axis = 1", "axis = 0");
+        assert_eq!(sequence(&kernel(&loops(bounds, &other))).is_ok(), fits, "{bounds}");
+    }
+    let sides = |f: &str, a: &str, b: &str| {
+        let bounds = |n: usize, a: &str, b: &str| {
+            format!(
+                "%t{n} = index.tile {{axis = 0}} : index %d{n} = index.dim {{dim = T}} : index
+                 %lo{n} = index.const {{value = 0}} : index %hi{n} = index %{a}{n}, %{b}{n} {{f = {f}}} : index"
+            )
+        };
+        sequence(&kernel(&loops(&bounds(0, "t", "d"), &bounds(1, a, b)))).is_ok()
+    };
+    for f in ["add", "mul", "min", "max", "xor", "and", "eq"] {
+        assert!(sides(f, "d", "t") && sides(f, "t", "d"), "{f} has no order");
+    }
+    for f in ["sub", "div", "rem", "lt", "le"] {
+        assert!(!sides(f, "d", "t") && sides(f, "t", "d"), "{f} has an order");
+    }
+}
+
 #[test]
 fn slots_left_over_by_an_iteration_are_a_rate_mismatch() {
     let copy = "%n0 = index.const {value = 4} : index

@@ -101,6 +101,40 @@ fn products_accumulate_block_by_block() {
 }
 
 #[test]
+fn products_with_scaled_weights_take_the_odd_element_first() {
+    let rings =
+        "ring %a : stage tile<1x64, f32> depth 1 path main ring %b : stage tile<16x64, w8> depth 1 path main
+        ring %c : accum tile<1x16, f32> depth 1 path main";
+    let params = "param %x : [1, 64] f32 read param %w : [16, 64] w8 read param %y : [1, 16] f32 write";
+    let body = "%one = index.const {value = 1} : index %n = index.const {value = 16} : index
+        %a0 = acquire %a : slot %a %b0 = acquire %b : slot %b %c0 = acquire %c : slot %c
+        copy %x, (%z, %z), %a0, %one
+        copy %w, (%z, %z), %b0, %n
+        mma %c0, %a0, %b0, %one {init = true}
+        %v = slot.load %c0, %z, %z {rows = 1, cols = 16} : tile<1x16, f32>
+        store %v, %y, (%z, %z)
+        release %a0 release %b0 release %c0";
+    let (x, w) = (noise(64, 8), w8(16, 64));
+    let tensors = [Tensor::f32([1, 64], x.clone()), Tensor::f32([16, 64], w.clone()), empty(&[1, 16])];
+    let got = output(&vector(params, rings, body), &tensors);
+    let sum = |n: usize, order: &[usize; 2], width: usize| {
+        let mut sum = 0f32;
+        for first in (0..64).step_by(width) {
+            let pairs = (first..first + width).step_by(2);
+            let ks = pairs.flat_map(|k| order.map(|o| k + o));
+            sum += ks.fold(0f32, |p, k| x[k].mul_add(w[n * 64 + k], p));
+        }
+        sum
+    };
+    let want: Vec<f32> = (0..16).map(|n| sum(n, &[1, 0], 32)).collect();
+    assert_eq!(got, want);
+    // Other orders give other bits, so the test sees them.
+    for (order, width) in [([0, 1], 32), ([1, 0], 64)] {
+        assert_ne!(got, (0..16).map(|n| sum(n, &order, width)).collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn attention_steps() {
     // Scores of 3 keys at columns 1..4, weights given, values summed; all numbers exact.
     let rings =

@@ -175,6 +175,14 @@ fn tiles_share_no_element_that_one_of_them_writes() {
          %next = index %t, %one {f = add} : index %at = index %next, %four {f = rem} : index
          %v = index.read %s, (%at) : index index.write %v, %s, (%t)",
     ));
+    // One tile reads what another writes: refused in either order.
+    race(&tiles(
+        "update",
+        "%one = index.const {value = 1} : index
+         %is0 = index %t, %z {f = eq} : index %is1 = index %t, %one {f = eq} : index
+         if %is0 { %v = index.read %s, (%one) : index index.write %v, %s, (%z) }
+         if %is1 { index.write %one, %s, (%one) }",
+    ));
     let own = tiles("update", "%v = index.read %s, (%t) : index index.write %v, %s, (%t)");
     let mut tensors = [Tensor::i32([4], vec![1, 2, 3, 4])];
     interp::run(&own, &Bindings::new(), &mut tensors, 0).unwrap_or_else(|e| panic!("{e}"));

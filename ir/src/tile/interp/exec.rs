@@ -164,16 +164,8 @@ impl Machine<'_, '_> {
         let number = ring.index().checked_sub(self.kernel.params.len()).ok_or(Fault::Operand(ring))?;
         let place = self.place(role, number).ok_or(Fault::Operand(ring))?;
         let state = self.rings.get_mut(number).ok_or(Fault::Operand(ring))?;
-        let slot = if matches!(op, Op::Acquire { .. }) {
-            state.acquire(self.rng)?
-        } else {
-            let slot = state.take(place);
-            // Whoever takes a slot waits for what was copied into it.
-            if let Some(slot) = slot {
-                state.land(slot, self.views, self.tile)?;
-            }
-            slot
-        };
+        let slot =
+            if matches!(op, Op::Acquire { .. }) { state.acquire(self.rng)? } else { state.take(place) };
         Ok(slot.map(|slot| SlotRef { ring: number, slot }))
     }
 

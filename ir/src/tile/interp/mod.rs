@@ -1,7 +1,7 @@
 //! The Tile IR interpreter: runs the roles of a kernel in seeded interleavings over poisoned memory.
 //!
 //! For each tile of the grid (in seeded order) the roles run as coroutines; a seed decides whose turn it is, which
-//! free slot is acquired, and when a copy lands, at the latest when its slot is taken or used. What a verified
+//! free slot is acquired, and when a copy lands, at the latest when its slot is used. What a verified
 //! kernel computes does not depend on the seed. Reductions follow the orders that the op table names. Beyond values it
 //! watches what the verifier cannot: slots, outputs and rows that nothing wrote are poison, which may flow through
 //! arithmetic (columns of an accumulator past the last live one) but not into memory, selections or indices; blocks

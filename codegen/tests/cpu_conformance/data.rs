@@ -8,23 +8,23 @@ use tessera_ir::{Bindings, Elem, Format, TensorType};
 use tessera_runtime::micro::pack;
 
 /// Numbers from a seed.
-pub struct Rng(u64);
+pub(crate) struct Rng(u64);
 
 impl Rng {
-    pub fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0
     }
-    pub fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         (self.next() >> 11) as usize % n.max(1)
     }
     /// A real in −4 … 4 of varying size; never a zero, so that signs of zeros play no part.
-    pub fn real(&mut self) -> f32 {
+    pub(crate) fn real(&mut self) -> f32 {
         let unit = (self.next() >> 40) as f32 / (1u64 << 24) as f32;
         let size = [4.0, 1.0, 0.25, 0.01][self.below(4)];
         (unit - 0.5) * 2.0 * size + 1e-6
@@ -33,9 +33,9 @@ impl Rng {
 
 /// A parameter of a run.
 #[derive(Clone)]
-pub struct Arg {
-    pub tensor: Tensor,
-    pub planes: Vec<Memory>,
+pub(crate) struct Arg {
+    pub(crate) tensor: Tensor,
+    pub(crate) planes: Vec<Memory>,
 }
 
 fn dims(ty: &TensorType, bindings: &Bindings) -> Vec<usize> {
@@ -44,7 +44,7 @@ fn dims(ty: &TensorType, bindings: &Bindings) -> Vec<usize> {
 
 impl Arg {
     /// Reals from `values`, rounded to the format of `ty`.
-    pub fn reals(ty: &TensorType, bindings: &Bindings, values: Vec<f32>) -> Arg {
+    pub(crate) fn reals(ty: &TensorType, bindings: &Bindings, values: Vec<f32>) -> Arg {
         let shape = dims(ty, bindings);
         assert_eq!(values.len(), shape.iter().product::<usize>());
         let cols = shape.last().copied().unwrap_or(1).max(1);
@@ -60,13 +60,13 @@ impl Arg {
     }
 
     /// Random reals.
-    pub fn random(ty: &TensorType, bindings: &Bindings, rng: &mut Rng) -> Arg {
+    pub(crate) fn random(ty: &TensorType, bindings: &Bindings, rng: &mut Rng) -> Arg {
         let n = ty.elements(bindings).expect("sizes");
         Arg::reals(ty, bindings, (0..n).map(|_| rng.real()).collect())
     }
 
     /// Integers.
-    pub fn ints(ty: &TensorType, bindings: &Bindings, values: Vec<i64>) -> Arg {
+    pub(crate) fn ints(ty: &TensorType, bindings: &Bindings, values: Vec<i64>) -> Arg {
         let shape = dims(ty, bindings);
         assert_eq!(values.len(), shape.iter().product::<usize>());
         let (tensor, bytes) = match ty.format.elem {
@@ -85,7 +85,7 @@ impl Arg {
     }
 
     /// An output.
-    pub fn output(ty: &TensorType, bindings: &Bindings) -> Arg {
+    pub(crate) fn output(ty: &TensorType, bindings: &Bindings) -> Arg {
         let shape = dims(ty, bindings);
         let n = shape.iter().product();
         let tensor = match ty.format.elem {
@@ -98,7 +98,7 @@ impl Arg {
     }
 
     /// What the memory holds.
-    pub fn decoded(&self, ty: &TensorType) -> Data {
+    pub(crate) fn decoded(&self, ty: &TensorType) -> Data {
         let bytes = self.planes[0].bytes();
         let cols = self.tensor.shape.last().copied().unwrap_or(1).max(1);
         let words = || bytes.as_chunks::<4>().0.iter();
@@ -208,7 +208,7 @@ fn encode(
 }
 
 /// Weights repacked into panels, matrix by matrix.
-fn panels(format: Format, planes: &[Vec<u8>], shape: &[usize]) -> Vec<u8> {
+pub(crate) fn panels(format: Format, planes: &[Vec<u8>], shape: &[usize]) -> Vec<u8> {
     let (n, k) = (shape[shape.len() - 2], shape[shape.len() - 1]);
     let matrices: usize = shape[..shape.len() - 2].iter().product();
     let each = panel_bytes(format, k).expect("panels") * n.div_ceil(16);

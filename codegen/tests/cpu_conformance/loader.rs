@@ -7,7 +7,7 @@ use tessera_runtime::micro::{Isa, Symbol, resolve};
 
 /// Bytes aligned for vectors, with a guard behind them.
 #[derive(Clone, Debug)]
-pub struct Memory {
+pub(crate) struct Memory {
     words: Vec<Line>,
     len: usize,
 }
@@ -22,11 +22,11 @@ const POISON: u8 = 0xff;
 
 impl Memory {
     /// Undefined bytes.
-    pub fn poisoned(len: usize) -> Self {
+    pub(crate) fn poisoned(len: usize) -> Self {
         Memory { words: vec![Line([POISON; 64]); len.div_ceil(64) + 2], len }
     }
     /// These bytes.
-    pub fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
         let mut m = Self::poisoned(bytes.len());
         m.bytes_mut().copy_from_slice(bytes);
         m
@@ -36,11 +36,11 @@ impl Memory {
         unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), self.words.len() * 64) }
     }
     /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.all()[..self.len]
     }
     /// The bytes.
-    pub fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         let len = self.len;
         // SAFETY: as above, borrowed mutably.
         let all =
@@ -48,13 +48,13 @@ impl Memory {
         &mut all[..len]
     }
     /// Fails if something behind the bytes was written.
-    pub fn check_guard(&self, what: &str) {
+    pub(crate) fn check_guard(&self, what: &str) {
         assert!(self.all()[self.len..].iter().all(|b| *b == POISON), "{what}: written beyond its end");
     }
 }
 
 /// Runs tiles `range` of `kernel` on the memory planes of its parameters.
-pub fn run(kernel: &Kernel, planes: &mut [Vec<Memory>], bindings: &Bindings, range: std::ops::Range<usize>) {
+pub(crate) fn run(kernel: &Kernel, planes: &mut [Vec<Memory>], bindings: &Bindings, range: std::ops::Range<usize>) {
     let isa = Isa::detect();
     let table: Vec<usize> =
         kernel.imports.iter().map(|name| resolve(Symbol::parse(name).expect(name), isa) as usize).collect();
@@ -80,7 +80,7 @@ pub fn run(kernel: &Kernel, planes: &mut [Vec<Memory>], bindings: &Bindings, ran
             table.as_ptr(),
         );
     }
-    scratch.check_guard("scratch");
+    scratch.check_guard(&format!("{}, scratch memory", kernel.name));
     for (p, memories) in kernel.params.iter().zip(planes.iter()) {
         memories.iter().for_each(|m| m.check_guard(&p.name));
     }

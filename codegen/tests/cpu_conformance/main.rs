@@ -2,9 +2,11 @@
 
 mod arith;
 mod data;
+mod exact;
 mod formats;
 mod loader;
 mod matrix;
+mod model;
 mod programs;
 mod selection;
 

@@ -113,6 +113,16 @@ fn products_with_every_weight_format() {
 }
 
 #[test]
+fn products_narrower_than_a_panel() {
+    for (x, w) in [(Format::MX8, Format::W8), (Format::F32, Format::F32), (Format::BF16, Format::MX4)] {
+        for (n, n_tile, chunk) in [(1, 1, 1), (5, 5, 5), (17, 17, 17), (50, 48, 2)] {
+            let linear = Linear { x, w, k: 64, n, n_tile, m_tile: 3, cuts: 1, chunk };
+            conform_each(linear.kernel(), &[1, 8].map(|t| (vec![("T", t)], Vec::new())), EXACT);
+        }
+    }
+}
+
+#[test]
 fn products_of_unscaled_rows_with_odd_depth() {
     for w in [Format::BF16, Format::F32] {
         for k in [1, 5, 63, 65, 100] {

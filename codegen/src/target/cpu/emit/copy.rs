@@ -1,7 +1,7 @@
 //! `copy`, `copy.ring`, `copy.gather`: rows from memory into slots.
 
 use super::ix::Ix;
-use super::slot::{SCALE_COLS, Slot, Storage};
+use super::slot::{PANEL_ROWS, SCALE_COLS, Slot, Storage};
 use super::tile::Mem;
 use super::view::Rows;
 use super::{Emitter, FLAGS, Result, too_large, unsupported};
@@ -13,9 +13,6 @@ use cranelift_codegen::ir::{BlockArg, InstBuilder};
 use tessera_ir::tile::Value;
 use tessera_ir::types::panel_bytes;
 use tessera_ir::{Dim, Elem, Format};
-
-/// Rows of weights in a panel.
-const PANEL_ROWS: i64 = 16;
 
 impl Emitter<'_> {
     /// `copy`.
@@ -52,7 +49,8 @@ impl Emitter<'_> {
             .and_then(|k| panel_bytes(format, k))
             .ok_or_else(|| unsupported(format!("panels of {ty}")))?;
         let extent = self.extent(view, rank - 2);
-        let per_matrix = self.div_ceil_const(extent, PANEL_ROWS);
+        const LANES: i64 = PANEL_ROWS as i64;
+        let per_matrix = self.div_ceil_const(extent, LANES);
         let mut outer = Ix::Const(0);
         for (i, x) in at[..rank - 2].iter().enumerate() {
             let extent = self.extent(view, i);
@@ -60,7 +58,7 @@ impl Emitter<'_> {
             outer = self.add(outer, *x);
         }
         let before = self.mul(outer, per_matrix);
-        let inside = self.div_const(at[rank - 2], PANEL_ROWS);
+        let inside = self.div_const(at[rank - 2], LANES);
         let number = self.add(before, inside);
         let down = self.mul(number, Self::size(stride));
         // Along K a panel is a sequence of whole blocks.
@@ -72,7 +70,7 @@ impl Emitter<'_> {
         let address = self.offset(self.views[view.index()].planes[0], by);
         let left = self.sub(extent, at[rank - 2]);
         let rows = self.min(rows, left);
-        let count = self.div_ceil_const(rows, PANEL_ROWS);
+        let count = self.div_ceil_const(rows, LANES);
         Ok((address, self.val(count)))
     }
 
@@ -218,7 +216,7 @@ impl Emitter<'_> {
                 let (codes, scales) = self.coded_slot(slot)?;
                 vec![codes, scales]
             }
-            Storage::Plain(_) | Storage::Panels { .. } => vec![self.slot_rows(slot)?],
+            Storage::Plain(..) | Storage::Panels { .. } => vec![self.slot_rows(slot)?],
         };
         for m in parts {
             let out = self.slot_row(&m, i);

@@ -14,12 +14,26 @@ use tessera_ir::tile::Value;
 use tessera_ir::types::panel_bytes;
 
 impl Emitter<'_> {
-    /// Rows of a decoded slot and the value of its number of columns.
-    fn rows_and_cols(&mut self, slot: Value) -> Result<(Mem, Ssa, usize)> {
+    /// Rows of a decoded slot, the distance from row to row in columns, and how many there are.
+    fn rows(&mut self, slot: Value) -> Result<(Mem, Ssa, usize)> {
         let slot = self.slot(slot)?;
         let m = self.slot_rows(&slot)?;
-        let cols = self.dim(&slot.ty.cols);
-        Ok((m, self.val(cols), slot.ty.rows))
+        let width = match &slot.storage {
+            Storage::Plain(_, width) => self.dim(width),
+            Storage::Coded(..) | Storage::Panels { .. } => self.dim(&slot.ty.cols),
+        };
+        Ok((m, self.val(width), slot.ty.rows))
+    }
+
+    /// The same of a slot whose rows have no gaps, so that the distance is the number of columns.
+    fn rows_and_cols(&mut self, slot: Value) -> Result<(Mem, Ssa, usize)> {
+        let s = self.slot(slot)?;
+        match &s.storage {
+            Storage::Plain(_, width) if *width != s.ty.cols => {
+                Err(unsupported(format!("a product of {} columns as an operand of another", s.ty.cols)))
+            }
+            Storage::Plain(..) | Storage::Coded(..) | Storage::Panels { .. } => self.rows(slot),
+        }
     }
 
     fn number(&mut self, n: usize) -> Ssa {
@@ -35,7 +49,7 @@ impl Emitter<'_> {
     /// `mma`.
     pub(super) fn mma(&mut self, acc: Value, a: Value, b: Value, rows: Value, init: bool) -> Result<()> {
         let m = self.index(rows)?;
-        let (a, b) = (self.slot(a)?, self.slot(b)?);
+        let (a_value, a, b) = (a, self.slot(a)?, self.slot(b)?);
         let Storage::Panels { param, first, count } = b.storage else {
             return Err(unsupported(format!("weights in {} that do not lie in panels", b.ty.format)));
         };
@@ -50,14 +64,18 @@ impl Emitter<'_> {
             f => return Err(unsupported(format!("weights in {f}"))),
         };
         let scaled = b.ty.format.group.is_some();
-        let (a_rows, a_scales) = match a.storage {
+        let (a_rows, lda, a_scales) = match a.storage {
             Storage::Coded(..) if scaled => {
                 let (codes, scales) = self.coded_slot(&a)?;
-                (codes, Some(scales))
+                let lda = self.dim(&a.ty.cols);
+                (codes, self.val(lda), Some(scales))
             }
-            Storage::Coded(..) | Storage::Plain(_) | Storage::Panels { .. } => (self.slot_rows(&a)?, None),
+            Storage::Coded(..) | Storage::Plain(..) | Storage::Panels { .. } => {
+                let (rows, lda, _) = self.rows(a_value)?;
+                (rows, lda, None)
+            }
         };
-        let (acc, ldo, _) = self.rows_and_cols(acc)?;
+        let (acc, ldo, _) = self.rows(acc)?;
         let k = self.dim(&a.ty.cols);
         let k = self.val(k);
         let m = self.val(m);
@@ -65,7 +83,7 @@ impl Emitter<'_> {
         let weights = self.b.use_var(first);
         let stride = self.number(stride);
         let more = self.b.ins().iconst(I32, i64::from(!init));
-        let mut args = vec![m, panels, k, a_rows.ptr, k];
+        let mut args = vec![m, panels, k, a_rows.ptr, lda];
         if scaled {
             let scales = match &a_scales {
                 Some(scales) => scales.ptr,
@@ -93,7 +111,7 @@ impl Emitter<'_> {
         let (col, n) = (self.index(part.0)?, self.index(part.1)?);
         let (q, d, heads) = self.rows_and_cols(q)?;
         let (keys, _, _) = self.rows_and_cols(keys)?;
-        let (acc, ldo, _) = self.rows_and_cols(acc)?;
+        let (acc, ldo, _) = self.rows(acc)?;
         let out = self.column(&acc, col);
         let heads = self.number(heads);
         let n = self.val(n);
@@ -111,7 +129,7 @@ impl Emitter<'_> {
         part: (Value, Value),
     ) -> Result<()> {
         let (col, n) = (self.index(part.0)?, self.index(part.1)?);
-        let (e, lde, heads) = self.rows_and_cols(e)?;
+        let (e, lde, heads) = self.rows(e)?;
         let (values, d, _) = self.rows_and_cols(values)?;
         let (acc, _, _) = self.rows_and_cols(acc)?;
         let weights = self.column(&e, col);

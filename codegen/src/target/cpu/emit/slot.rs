@@ -4,6 +4,7 @@
 //! |---|---|
 //! | weights in panels | nothing: the address in the parameter is the slot |
 //! | mx8 for a scaled matrix product | f32 codes `[rows, cols]` and f32 scales `[rows, cols/32]` |
+//! | results of matrix products | f32 `[rows, cols]`, columns rounded up to whole panels |
 //! | i32 | i32 `[rows, cols]` |
 //! | all else | decoded f32 `[rows, cols]` |
 
@@ -21,6 +22,8 @@ use tessera_ir::tile::{Op, SlotType, Value};
 use tessera_ir::types::Layout;
 use tessera_ir::{Dim, Elem, Format};
 
+/// Rows of weights in a panel, which are columns of a product.
+pub(super) const PANEL_ROWS: usize = 16;
 /// Columns that share a scale of mx8.
 pub(super) const SCALE_COLS: usize = 32;
 
@@ -29,6 +32,8 @@ pub(super) const SCALE_COLS: usize = 32;
 pub(super) enum Kind {
     /// f32 or i32 rows.
     Plain,
+    /// f32 rows of whole panels.
+    Padded,
     /// Codes and scales apart.
     Coded,
     /// Weights in panels, in the memory of this parameter.
@@ -38,8 +43,8 @@ pub(super) enum Kind {
 /// A slot's memory.
 #[derive(Clone)]
 pub(super) enum Storage {
-    /// Rows.
-    Plain(Rc<Region>),
+    /// Rows, with the distance from row to row in columns.
+    Plain(Rc<Region>, Dim),
     /// Codes and scales.
     Coded(Rc<Region>, Rc<Region>),
     /// Address of the first panel and number of panels.
@@ -93,6 +98,7 @@ impl Emitter<'_> {
         let is_mx8 = kernel.rings[i].slot.format == Format::MX8;
         let mut panels = Vec::new();
         let mut rows = false;
+        let mut product = false;
         let (mut scaled, mut plain) = (false, false);
         each_op(&program.body, &mut |node| match &node.op {
             Op::Copy { view, slot, .. } if ring_of(*slot) == Some(i) => {
@@ -107,6 +113,7 @@ impl Emitter<'_> {
             {
                 rows = true;
             }
+            Op::Mma { acc, .. } if ring_of(*acc) == Some(i) => product = true,
             Op::Mma { a, b, .. } if ring_of(*a) == Some(i) => {
                 match ring_of(*b).is_some_and(|b| kernel.rings[b].slot.format.group.is_none()) {
                     true => plain = true,
@@ -120,6 +127,7 @@ impl Emitter<'_> {
                 Err("an mx8 ring that meets both scaled and plain weights".to_owned())
             }
             [] if is_mx8 && scaled => Ok(Kind::Coded),
+            [] if product => Ok(Kind::Padded),
             [] => Ok(Kind::Plain),
             [param] if !rows => Ok(Kind::Panels(*param)),
             _ => Err("a ring that holds panels of one parameter and something else".to_owned()),
@@ -128,7 +136,14 @@ impl Emitter<'_> {
 
     fn reserve_slot(&mut self, ty: &SlotType, kind: Kind) -> Result<Storage> {
         Ok(match kind {
-            Kind::Plain => Storage::Plain(self.reserve(ty.rows, &ty.cols)?),
+            Kind::Plain => Storage::Plain(self.reserve(ty.rows, &ty.cols)?, ty.cols.clone()),
+            Kind::Padded => {
+                let width = match &ty.cols {
+                    Dim::Fixed(n) => Dim::Fixed(n.checked_next_multiple_of(PANEL_ROWS).ok_or_else(too_large)?),
+                    Dim::Sym { .. } => return Err(unsupported("products of a width not known when compiling")),
+                };
+                Storage::Plain(self.reserve(ty.rows, &width)?, width)
+            }
             Kind::Coded => {
                 let Dim::Fixed(n) = ty.cols else {
                     return Err(unsupported("mx8 slots of a length that is not known when compiling"));
@@ -168,12 +183,12 @@ impl Emitter<'_> {
 
     /// The rows of a slot of f32 or i32.
     pub(super) fn slot_rows(&mut self, slot: &Slot) -> Result<Mem> {
-        let Storage::Plain(region) = &slot.storage else {
+        let Storage::Plain(region, width) = &slot.storage else {
             return Err(unsupported(format!("a slot of {} as plain rows", slot.ty.format)));
         };
         let ptr = self.region(region);
-        let cols = self.dim(&slot.ty.cols);
-        let stride = self.mul(cols, Ix::Const(4));
+        let width = self.dim(width);
+        let stride = self.mul(width, Ix::Const(4));
         let elem = if slot.ty.format == Format::I32 { Elem::I32 } else { Elem::F32 };
         Ok(Mem { ptr, stride, elem, place: slot.place, at: None, hold: None })
     }
@@ -220,9 +235,9 @@ impl Emitter<'_> {
     pub(super) fn slot_fill(&mut self, slot: Value, value: f32) -> Result<()> {
         let slot = self.slot(slot)?;
         let m = self.slot_rows(&slot)?;
-        // Rows have no gaps: one long row.
-        let cols = self.dim(&slot.ty.cols);
-        let n = self.mul(cols, Self::size(slot.ty.rows));
+        // One long row, gaps between rows included.
+        let n = self.mul(m.stride, Self::size(slot.ty.rows));
+        let n = self.div_const(n, 4);
         let x = self.b.ins().f32const(value);
         debug_assert_eq!(self.b.func.dfg.value_type(x), F32);
         self.fill(m.ptr, n, x)

@@ -1,0 +1,235 @@
+//! Every kernel of a whole model on real operands: compiled code against the interpreter of its Tile IR.
+
+use crate::data::Arg;
+use crate::{CPU, exact, loader};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use tessera_codegen::Plan;
+use tessera_codegen::pipeline::Fused;
+use tessera_ir::graph::interp::{self, Data, State, Tensor, Weights};
+use tessera_ir::graph::{Decl, DeclKind, Effect, Module, Value, verify};
+use tessera_ir::tile::{self, Access, Op, Stmt, Unary};
+use tessera_ir::{Bindings, Verified};
+use tessera_model::graph::{BuildOptions, Mode, draft, step};
+use tessera_model::rows::{Capacity, Chunk, DraftRows, StepRows, Wanted};
+use tessera_model::weights::DecodedWeights;
+use tessera_model::{Checkpoint, Config, ConfigOptions, Topology, engram::TokenMap};
+
+const DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/random-v41");
+
+/// Largest error, as a share of the largest magnitude, that exponentials explain, and that of a rounding step after one.
+const NEAR: f32 = 1e-5;
+const STEP: f32 = 1e-2;
+
+struct Renamed<'a> {
+    inner: &'a dyn Weights,
+    names: BTreeMap<String, Decl>,
+}
+
+impl Weights for Renamed<'_> {
+    fn weight(&self, decl: &Decl) -> Result<Arc<Tensor>, interp::Error> {
+        self.inner.weight(&self.names[&decl.name])
+    }
+}
+
+/// State declaration that each value is a version of.
+fn roots(module: &Module) -> BTreeMap<Value, Value> {
+    let mut roots = BTreeMap::new();
+    for (i, d) in module.decls.iter().enumerate() {
+        if d.kind == DeclKind::State {
+            roots.insert(Value(i as u32), Value(i as u32));
+        }
+    }
+    for n in &module.nodes {
+        if n.op.effect() == Effect::State {
+            let mut first = None;
+            n.op.for_each_operand(|_, o| {
+                first.get_or_insert(o.values()[0]);
+            });
+            roots.insert(n.first, roots[&first.expect("a state op has an operand")]);
+        }
+    }
+    roots
+}
+
+/// True if a kernel evaluates functions that are not correctly rounded.
+fn approximates(body: &[Stmt]) -> bool {
+    body.iter().any(|s| match s {
+        Stmt::Op(n) => matches!(
+            n.op,
+            Op::Map { f: Unary::Exp | Unary::Sigmoid | Unary::Silu | Unary::SqrtSoftplus, .. }
+        ),
+        Stmt::For { body, .. } | Stmt::If { body, .. } => approximates(body),
+    })
+}
+
+fn near(what: &str, got: &Data, want: &Data) {
+    let (Data::F32(got), Data::F32(want)) = (got, want) else {
+        assert_eq!(got, want, "{what}");
+        return;
+    };
+    let scale = want.iter().filter(|x| x.is_finite()).fold(0f32, |m, x| m.max(x.abs()));
+    let mut stepped = 0;
+    for (i, (g, w)) in got.iter().zip(want).enumerate() {
+        if g.to_bits() == w.to_bits() || (g - w).abs() <= scale * NEAR {
+            continue;
+        }
+        stepped += 1;
+        assert!(
+            (g - w).abs() <= scale * STEP && stepped <= 1 + got.len() / 1000,
+            "{what}, element {i}: {g:e}, but should be {w:e}"
+        );
+    }
+}
+
+/// Runs a kernel on `tensors` compiled and interpreted; gives the interpreter's results.
+fn run(kernel: &Verified<tile::Kernel>, bindings: &Bindings, tensors: &[Tensor]) -> Vec<Tensor> {
+    let mut want = tensors.to_vec();
+    for (t, p) in want.iter_mut().zip(&kernel.params) {
+        t.shape = p.ty.shape.iter().map(|d| d.eval(bindings).expect("bound")).collect();
+    }
+    let mut planes: Vec<_> = kernel
+        .params
+        .iter()
+        .zip(&want)
+        .map(|(p, t)| match p.access {
+            Access::Write => Arg::output(&p.ty, bindings).planes,
+            Access::Read | Access::Update => exact::arg(&p.ty, bindings, t).planes,
+        })
+        .collect();
+    tile::interp::run(kernel, bindings, &mut want, 3).unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+    let compiled = CPU.compile("test", kernel).unwrap_or_else(|e| panic!("{e}"));
+    let tiles = compiled.tiles(bindings).expect("tiles");
+    // In pieces of three, the last ones first.
+    for first in (0..tiles).step_by(3).rev() {
+        loader::run(&compiled, &mut planes, bindings, first..tiles.min(first + 3));
+    }
+    let equal = !kernel.roles.iter().any(|r| approximates(&r.body));
+    for ((p, planes), want) in kernel.params.iter().zip(planes).zip(&want) {
+        if p.access == Access::Read {
+            continue;
+        }
+        let got = Arg { tensor: want.clone(), planes }.decoded(&p.ty);
+        let what = format!("{}, parameter {}", kernel.name, p.name);
+        match equal {
+            true => crate::compare(&what, &got, &want.data, crate::EXACT),
+            false => near(&what, &got, &want.data),
+        }
+    }
+    want
+}
+
+/// Runs the calls of a fused module in order on the oracle, and each one's kernel on the same operands.
+fn walk(
+    plan: &Plan,
+    module: usize,
+    bindings: &Bindings,
+    inputs: &[(&'static str, &[i32])],
+    weights: &dyn Weights,
+    state: &mut State,
+    seen: &mut BTreeSet<String>,
+) {
+    let (_, fused, of): &(String, Fused, Vec<usize>) = &plan.modules[module];
+    let outer_roots = roots(&fused.module);
+    let mut values: BTreeMap<Value, Tensor> = BTreeMap::new();
+    for (i, d) in fused.module.decls.iter().enumerate() {
+        if let Some((_, v)) = inputs.iter().find(|(n, _)| *n == d.name) {
+            values.insert(Value(i as u32), Tensor::i32([v.len()], v.to_vec()));
+        }
+    }
+    let name_of = |v: &Value| fused.module.decls[outer_roots[v].index()].name.clone();
+    for call in &fused.calls {
+        let fragment = &fused.fragments[call.fragment].module;
+        let (mut given, mut inner, mut names) = (BTreeMap::new(), State::default(), BTreeMap::new());
+        for (d, outer) in fragment.decls.iter().zip(&call.args) {
+            match d.kind {
+                DeclKind::Input => drop(given.insert(d.name.clone(), values[outer].clone())),
+                DeclKind::Weight => {
+                    names.insert(d.name.clone(), fused.module.decls[outer.index()].clone());
+                }
+                DeclKind::State => {
+                    inner.insert(d.name.clone(), state.get(&name_of(outer)).expect("a state").clone());
+                }
+            }
+        }
+        let weights = Renamed { inner: weights, names };
+        let mut params: Vec<Tensor> = fragment
+            .decls
+            .iter()
+            .map(|d| match d.kind {
+                DeclKind::Input => given[&d.name].clone(),
+                DeclKind::Weight => (*weights.weight(d).expect("a weight")).clone(),
+                DeclKind::State => inner.get(&d.name).expect("a state").clone(),
+            })
+            .collect();
+        let out = interp::run(fragment, bindings, &given, &weights, &mut inner).expect("the oracle runs");
+        let inner_roots = roots(fragment);
+        let plain = fragment.outputs.iter().filter(|o| !inner_roots.contains_key(&o.value));
+        params.extend(plain.map(|o| out[&o.name].clone()));
+        let kernel = &plan.kernels[of[call.fragment]].kernel;
+        run(kernel, bindings, &params);
+        seen.insert(kernel.name.clone());
+        for (outer, o) in call.results.iter().zip(&fragment.outputs) {
+            if !outer_roots.contains_key(outer) {
+                values.insert(*outer, out[&o.name].clone());
+            }
+        }
+        for (d, outer) in fragment.decls.iter().zip(&call.args) {
+            if d.kind == DeclKind::State {
+                state.insert(name_of(outer), inner.get(&d.name).expect("a state").clone());
+            }
+        }
+    }
+}
+
+fn every_kernel(mode: Mode, knobs: tessera_kernels::Config) {
+    let config = Config::from_dir(DIR, &ConfigOptions::default()).expect("config");
+    let topology = Topology::derive(&config);
+    let checkpoint = Checkpoint::open(DIR).expect("checkpoint");
+    let map = TokenMap::of_model(DIR, &config, None).expect("token map");
+    let weights = DecodedWeights::new(&config, &checkpoint, &map).expect("weights");
+    let options = BuildOptions { mode, trace: false, teacher: false, replay: false };
+    let module = verify(step(&config, &topology, options)).expect("a valid module");
+    let drafts = verify(draft(&config, &topology, mode)).expect("a valid module");
+    let plan = Plan::new(&[("step", module.clone()), ("draft", drafts)], &knobs).expect("a plan");
+    let mut bindings = Bindings::new();
+    Capacity { slots: 2, tokens: 64, rows: 16 }.bind(&config, &mut bindings);
+    let mut state = State::zeros(&module, &bindings).expect("states");
+    let mut start = [0usize; 2];
+    let mut seen = BTreeSet::new();
+    let mut rng = crate::data::Rng::new(11);
+    for lengths in [[11, 3], [1, 5]] {
+        let mut rows = StepRows::default();
+        for slot in 0..2 {
+            let tokens: Vec<u32> =
+                (0..lengths[slot]).map(|_| rng.below(config.text.vocab_size) as u32).collect();
+            let chunk = Chunk { slot, start: start[slot], tokens: &tokens, floor: 0, logits: Wanted::All };
+            rows.push(config.text.sliding_window, &chunk);
+            start[slot] += tokens.len();
+        }
+        rows.bind(&mut bindings);
+        walk(&plan, 0, &bindings, &rows.inputs(), &weights, &mut state, &mut seen);
+        let mut block = DraftRows::default();
+        for (slot, length) in start.iter().enumerate() {
+            block.push(&config, slot, *length, 5, 0);
+        }
+        block.bind(&config, &mut bindings);
+        walk(&plan, 1, &bindings, &block.inputs(), &weights, &mut state, &mut seen);
+    }
+    assert_eq!(seen.len(), plan.kernels.len(), "some kernel never ran");
+}
+
+#[test]
+fn kernels_of_a_model_with_default_knobs() {
+    for mode in Mode::ALL {
+        every_kernel(mode, tessera_kernels::Config::default());
+    }
+}
+
+#[test]
+fn kernels_of_a_model_with_small_tiles() {
+    let knobs = tessera_kernels::Config { linear_cols: 32, linear_rows: 4, expert_rows: 2, expert_cols: 32, mix_rows: 3 };
+    for mode in Mode::ALL {
+        every_kernel(mode, knobs);
+    }
+}

@@ -1,6 +1,7 @@
 //! Runs the bodies of the fuzz targets on their seeds, which include every input that once failed.
 
 #[path = "../fuzz/checks.rs"]
+#[allow(unreachable_pub, reason = "the library of the fuzz crate")]
 mod checks;
 
 use std::fs;

@@ -29,6 +29,6 @@ pub use module::{Builder, Decl, DeclKind, Module, Node, Output, Value};
 pub use ops::{Effect, Op};
 pub use parse::parse;
 pub use print::{print, print_decl, print_node, print_output};
-pub use typing::{infer, infer_split, result_types};
 pub(crate) use typing::type_fault;
+pub use typing::{infer, infer_split, result_types};
 pub use verify::{Fault, Place, VerifyErrors, verify};

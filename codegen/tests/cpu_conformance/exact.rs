@@ -50,9 +50,7 @@ fn pack(elem: Elem, codes: &[u8]) -> Vec<u8> {
 fn planes(format: Format, values: &[f32], rows: usize, cols: usize) -> Vec<Vec<u8>> {
     let Some(g) = format.group else {
         return vec![match format.elem {
-            Elem::Bf16 => {
-                values.iter().flat_map(|v| ((v.to_bits() >> 16) as u16).to_le_bytes()).collect()
-            }
+            Elem::Bf16 => values.iter().flat_map(|v| ((v.to_bits() >> 16) as u16).to_le_bytes()).collect(),
             _ => values.iter().flat_map(|v| v.to_le_bytes()).collect(),
         }];
     };

@@ -54,7 +54,12 @@ impl Memory {
 }
 
 /// Runs tiles `range` of `kernel` on the memory planes of its parameters.
-pub(crate) fn run(kernel: &Kernel, planes: &mut [Vec<Memory>], bindings: &Bindings, range: std::ops::Range<usize>) {
+pub(crate) fn run(
+    kernel: &Kernel,
+    planes: &mut [Vec<Memory>],
+    bindings: &Bindings,
+    range: std::ops::Range<usize>,
+) {
     let isa = Isa::detect();
     let table: Vec<usize> =
         kernel.imports.iter().map(|name| resolve(Symbol::parse(name).expect(name), isa) as usize).collect();

@@ -55,10 +55,9 @@ fn roots(module: &Module) -> BTreeMap<Value, Value> {
 /// True if a kernel evaluates functions that are not correctly rounded.
 fn approximates(body: &[Stmt]) -> bool {
     body.iter().any(|s| match s {
-        Stmt::Op(n) => matches!(
-            n.op,
-            Op::Map { f: Unary::Exp | Unary::Sigmoid | Unary::Silu | Unary::SqrtSoftplus, .. }
-        ),
+        Stmt::Op(n) => {
+            matches!(n.op, Op::Map { f: Unary::Exp | Unary::Sigmoid | Unary::Silu | Unary::SqrtSoftplus, .. })
+        }
         Stmt::For { body, .. } | Stmt::If { body, .. } => approximates(body),
     })
 }
@@ -228,7 +227,13 @@ fn kernels_of_a_model_with_default_knobs() {
 
 #[test]
 fn kernels_of_a_model_with_small_tiles() {
-    let knobs = tessera_kernels::Config { linear_cols: 32, linear_rows: 4, expert_rows: 2, expert_cols: 32, mix_rows: 3 };
+    let knobs = tessera_kernels::Config {
+        linear_cols: 32,
+        linear_rows: 4,
+        expert_rows: 2,
+        expert_cols: 32,
+        mix_rows: 3,
+    };
     for mode in Mode::ALL {
         every_kernel(mode, knobs);
     }

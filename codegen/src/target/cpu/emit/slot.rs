@@ -139,8 +139,12 @@ impl Emitter<'_> {
             Kind::Plain => Storage::Plain(self.reserve(ty.rows, &ty.cols)?, ty.cols.clone()),
             Kind::Padded => {
                 let width = match &ty.cols {
-                    Dim::Fixed(n) => Dim::Fixed(n.checked_next_multiple_of(PANEL_ROWS).ok_or_else(too_large)?),
-                    Dim::Sym { .. } => return Err(unsupported("products of a width not known when compiling")),
+                    Dim::Fixed(n) => {
+                        Dim::Fixed(n.checked_next_multiple_of(PANEL_ROWS).ok_or_else(too_large)?)
+                    }
+                    Dim::Sym { .. } => {
+                        return Err(unsupported("products of a width not known when compiling"));
+                    }
                 };
                 Storage::Plain(self.reserve(ty.rows, &width)?, width)
             }

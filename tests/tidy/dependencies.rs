@@ -4,7 +4,7 @@ use crate::{report, root};
 use serde_json::Value;
 use std::process::Command;
 
-/// Crates of this repository and those they may use outside tests. The design's table of rooms, as data.
+/// Crates of this repository and those they may use outside tests. ARCHITECTURE.md has them as a table.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("tessera-ir", &[]),
     ("tessera-kernels", &["tessera-ir"]),
@@ -55,7 +55,7 @@ fn dependencies_point_one_way() {
             }
         }
     }
-    report("dependencies against the direction of the design", &findings);
+    report("dependencies that point the wrong way", &findings);
 }
 
 #[test]

@@ -67,7 +67,7 @@ fn every_invariant_names_its_test() {
             item.push_str(line);
         }
     }
-    assert_eq!(items.len(), 10, "the design has ten invariants");
+    assert_eq!(items.len(), 10, "there are ten invariants");
     let findings: Vec<String> = items
         .into_iter()
         .filter(|item| cited_tests(item).is_empty() && !item.contains("comes with part"))

@@ -26,12 +26,13 @@ pub(crate) fn run_all(seconds: u64, targets: &[String]) -> Result<()> {
         let names: Vec<&str> = TARGETS.iter().map(|(name, _)| *name).collect();
         bail!("unknown fuzz target `{unknown}`; targets are {}", names.join(", "));
     }
-    let found =
-        Command::new("cargo").args(["fuzz", "--version"]).output().is_ok_and(|out| out.status.success());
-    if !found {
-        bail!(
-            "cargo-fuzz is missing; install it with `cargo install cargo-fuzz` (it also needs a C++ compiler)"
-        );
+    if !starts("cargo", &["fuzz", "--version"]) {
+        bail!("cargo-fuzz is missing; install it with `cargo install cargo-fuzz`");
+    }
+    if std::env::var_os("CXX").is_none()
+        && !["c++", "g++", "clang++"].iter().any(|cxx| starts(cxx, &["--version"]))
+    {
+        bail!("a C++ compiler is missing, which the fuzzer is built with; install one or name it in CXX");
     }
     for (name, seeds) in TARGETS {
         if targets.is_empty() || targets.iter().any(|t| t == name) {
@@ -39,6 +40,11 @@ pub(crate) fn run_all(seconds: u64, targets: &[String]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// True if the program is there and says so.
+fn starts(program: &str, args: &[&str]) -> bool {
+    Command::new(program).args(args).output().is_ok_and(|out| out.status.success())
 }
 
 fn target(name: &str, seeds: &[&str], seconds: u64) -> Result<()> {

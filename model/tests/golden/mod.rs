@@ -179,7 +179,7 @@ pub(crate) fn max_abs(a: &[f32], b: &[f32]) -> f32 {
     if a.len() == b.len() { a.iter().zip(b).fold(0.0, worst) } else { f32::INFINITY }
 }
 
-/// `‖a − b‖₂ / ‖b‖₂` of the worst row (CONTRACTS: "relative error").
+/// `‖a − b‖₂ / ‖b‖₂` of the worst row.
 pub(crate) fn worst_row(a: &Tensor, b: &[f32]) -> f64 {
     let width: usize = a.shape[1..].iter().product();
     let a = reals(a);

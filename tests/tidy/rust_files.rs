@@ -14,7 +14,7 @@ const UNSAFE: &[&str] = &[
     "model/src/mapping.rs",
     "tests/steady_state.rs",
     "codegen/tests/cpu_conformance/loader.rs",
-    "benches/micro/",
+    "benches/",
 ];
 
 #[test]

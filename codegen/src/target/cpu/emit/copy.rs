@@ -97,10 +97,10 @@ impl Emitter<'_> {
         let from = self.rows_behind(view, &outer)?;
         let (start, length) = (self.val(start), self.val(length));
         self.repeat(Ix::Const(0), n, 1, &mut |e, i| {
-            let at = e.add(Ix::Val(start), i);
+            let at = e.add(start.into(), i);
             let at = e.val(at);
             let at = e.b.ins().urem(at, length);
-            e.copy_row(&from, Ix::Val(at), &slot, i)
+            e.copy_row(&from, at.into(), &slot, i)
         })
     }
 
@@ -132,7 +132,7 @@ impl Emitter<'_> {
             let none: [BlockArg; 0] = [];
             e.b.ins().brif(negative, absent, &none, present, &none);
             e.b.switch_to_block(present);
-            let copied = e.copy_row(&from, Ix::Val(id), &slot, i);
+            let copied = e.copy_row(&from, id.into(), &slot, i);
             e.b.ins().jump(after, &none);
             e.b.switch_to_block(absent);
             let cleared = e.clear_row(&slot, i);
@@ -222,7 +222,7 @@ impl Emitter<'_> {
             let out = self.slot_row(&m, i);
             let n = match m.stride {
                 Ix::Const(bytes) => Ix::Const(bytes / 4),
-                Ix::Val(_) => self.dim(&slot.ty.cols),
+                Ix::Val(..) => self.dim(&slot.ty.cols),
             };
             self.fill(out, n, zero)?;
         }

@@ -168,9 +168,9 @@ impl Emitter<'_> {
     /// Emits the values of symbolic dimensions, once for the whole function.
     fn name_dims(&mut self, dims: Vec<Dim>) {
         for d in dims {
-            if let Ix::Val(v) = self.dim(&d) {
-                self.dims.push((d, v));
-            }
+            let value = self.dim(&d);
+            let value = self.val(value);
+            self.dims.push((d, value));
         }
     }
 
@@ -210,7 +210,7 @@ impl Emitter<'_> {
                 self.div_ceil_const(extent, i64::try_from(a.tile.max(1)).unwrap_or(i64::MAX))
             })
             .collect();
-        let run = self.repeat(Ix::Val(begin), Ix::Val(end), 1, &mut |e, number| {
+        let run = self.repeat(begin.into(), end.into(), 1, &mut |e, number| {
             let mut rest = number;
             let mut starts = Vec::new();
             for (axis, (a, count)) in kernel.grid.iter().zip(&counts).enumerate().rev() {
@@ -240,7 +240,7 @@ impl Emitter<'_> {
             return (a, Ix::Const(0));
         }
         let (x, y) = (self.val(a), self.val(b));
-        let quotient = Ix::Val(self.b.ins().udiv(x, y));
+        let quotient = Ix::from(self.b.ins().udiv(x, y));
         let back = self.mul(quotient, b);
         let remainder = self.sub(a, back);
         (quotient, remainder)

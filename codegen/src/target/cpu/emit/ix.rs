@@ -6,13 +6,20 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::I64;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value};
 
-/// An index: a number, or a value of the function (i64).
+/// An index: a number, or a value of the function (i64) plus a number. Sums stay apart as long as they can, so that
+/// their constant parts end up in the offsets of loads and stores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ix {
     /// Known now.
     Const(i64),
     /// Known when the kernel runs.
-    Val(Value),
+    Val(Value, i64),
+}
+
+impl From<Value> for Ix {
+    fn from(v: Value) -> Self {
+        Ix::Val(v, 0)
+    }
 }
 
 impl Ix {
@@ -20,7 +27,7 @@ impl Ix {
     pub(super) fn fixed(self) -> Option<i64> {
         match self {
             Ix::Const(n) => Some(n),
-            Ix::Val(_) => None,
+            Ix::Val(..) => None,
         }
     }
 }
@@ -35,7 +42,8 @@ impl Emitter<'_> {
     pub(super) fn val(&mut self, x: Ix) -> Value {
         match x {
             Ix::Const(n) => self.b.ins().iconst(I64, n),
-            Ix::Val(v) => v,
+            Ix::Val(v, 0) => v,
+            Ix::Val(v, n) => self.b.ins().iadd_imm_s(v, n),
         }
     }
 
@@ -43,11 +51,8 @@ impl Emitter<'_> {
     pub(super) fn add(&mut self, a: Ix, b: Ix) -> Ix {
         match (a, b) {
             (Ix::Const(a), Ix::Const(b)) => Ix::Const(a.wrapping_add(b)),
-            (Ix::Const(0), x) | (x, Ix::Const(0)) => x,
-            _ => {
-                let (a, b) = (self.val(a), self.val(b));
-                Ix::Val(self.b.ins().iadd(a, b))
-            }
+            (Ix::Val(v, m), Ix::Const(n)) | (Ix::Const(n), Ix::Val(v, m)) => Ix::Val(v, m.wrapping_add(n)),
+            (Ix::Val(v, m), Ix::Val(w, n)) => Ix::Val(self.b.ins().iadd(v, w), m.wrapping_add(n)),
         }
     }
 
@@ -55,10 +60,10 @@ impl Emitter<'_> {
     pub(super) fn sub(&mut self, a: Ix, b: Ix) -> Ix {
         match (a, b) {
             (Ix::Const(a), Ix::Const(b)) => Ix::Const(a.wrapping_sub(b)),
-            (x, Ix::Const(0)) => x,
-            _ => {
-                let (a, b) = (self.val(a), self.val(b));
-                Ix::Val(self.b.ins().isub(a, b))
+            (Ix::Val(v, m), Ix::Const(n)) => Ix::Val(v, m.wrapping_sub(n)),
+            (Ix::Const(_) | Ix::Val(..), Ix::Val(w, n)) => {
+                let a = self.val(a);
+                Ix::Val(self.b.ins().isub(a, w), n.wrapping_neg())
             }
         }
     }
@@ -69,9 +74,12 @@ impl Emitter<'_> {
             (Ix::Const(a), Ix::Const(b)) => Ix::Const(a.wrapping_mul(b)),
             (Ix::Const(0), _) | (_, Ix::Const(0)) => Ix::Const(0),
             (Ix::Const(1), x) | (x, Ix::Const(1)) => x,
-            _ => {
+            (Ix::Val(v, m), Ix::Const(n)) | (Ix::Const(n), Ix::Val(v, m)) => {
+                Ix::Val(self.b.ins().imul_imm_s(v, n), m.wrapping_mul(n))
+            }
+            (Ix::Val(..), Ix::Val(..)) => {
                 let (a, b) = (self.val(a), self.val(b));
-                Ix::Val(self.b.ins().imul(a, b))
+                self.b.ins().imul(a, b).into()
             }
         }
     }
@@ -83,7 +91,7 @@ impl Emitter<'_> {
             _ if a == b => a,
             _ => {
                 let (a, b) = (self.val(a), self.val(b));
-                Ix::Val(self.b.ins().smin(a, b))
+                self.b.ins().smin(a, b).into()
             }
         }
     }
@@ -95,7 +103,7 @@ impl Emitter<'_> {
             _ if a == b => a,
             _ => {
                 let (a, b) = (self.val(a), self.val(b));
-                Ix::Val(self.b.ins().smax(a, b))
+                self.b.ins().smax(a, b).into()
             }
         }
     }
@@ -104,13 +112,14 @@ impl Emitter<'_> {
     pub(super) fn div_const(&mut self, a: Ix, n: i64) -> Ix {
         match a {
             Ix::Const(a) => Ix::Const(a / n),
-            Ix::Val(_) if n == 1 => a,
-            Ix::Val(v) if n.count_ones() == 1 => {
-                Ix::Val(self.b.ins().ushr_imm_u(v, i64::from(n.trailing_zeros())))
-            }
-            Ix::Val(v) => {
+            Ix::Val(..) if n == 1 => a,
+            Ix::Val(..) => {
+                let v = self.val(a);
+                if n.count_ones() == 1 {
+                    return self.b.ins().ushr_imm_u(v, i64::from(n.trailing_zeros())).into();
+                }
                 let n = self.b.ins().iconst(I64, n);
-                Ix::Val(self.b.ins().udiv(v, n))
+                self.b.ins().udiv(v, n).into()
             }
         }
     }
@@ -123,10 +132,8 @@ impl Emitter<'_> {
 
     /// `base + offset`, an address.
     pub(super) fn offset(&mut self, base: Value, offset: Ix) -> Value {
-        match self.add(Ix::Val(base), offset) {
-            Ix::Val(v) => v,
-            Ix::Const(n) => self.b.ins().iconst(I64, n),
-        }
+        let sum = self.add(base.into(), offset);
+        self.val(sum)
     }
 
     /// Emits `for i = lo, lo + step, … < hi` around `body`. A loop that runs once at most and is known to is emitted
@@ -157,7 +164,7 @@ impl Emitter<'_> {
             self.b.ins().brif(any, inside, &[BlockArg::Value(first)], after, &[]);
         }
         self.b.switch_to_block(inside);
-        let done = body(self, Ix::Val(i));
+        let done = body(self, i.into());
         let next = self.b.ins().iadd_imm_s(i, step);
         let end = self.val(hi);
         let more = self.b.ins().icmp(IntCC::SignedLessThan, next, end);

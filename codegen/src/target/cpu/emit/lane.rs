@@ -130,7 +130,7 @@ impl Emitter<'_> {
     fn row_of(&mut self, m: &Mem, r: Ix) -> Lane {
         match self.mul(r, m.stride) {
             Ix::Const(offset) => Lane::Row { ptr: m.ptr, offset, elem: m.elem },
-            Ix::Val(v) => Lane::Row { ptr: self.b.ins().iadd(m.ptr, v), offset: 0, elem: m.elem },
+            Ix::Val(v, offset) => Lane::Row { ptr: self.b.ins().iadd(m.ptr, v), offset, elem: m.elem },
         }
     }
 
@@ -197,8 +197,8 @@ impl Emitter<'_> {
                 let (far, near) = split(offset.wrapping_add(c << shift));
                 (self.offset(ptr, Ix::Const(far)), near)
             }
-            Ix::Val(c) => {
-                let (far, near) = split(offset);
+            Ix::Val(c, more) => {
+                let (far, near) = split(offset.wrapping_add(more << shift));
                 let ptr = self.offset(ptr, Ix::Const(far));
                 let c = if shift == 0 { c } else { self.b.ins().ishl_imm_u(c, shift) };
                 (self.b.ins().iadd(ptr, c), near)

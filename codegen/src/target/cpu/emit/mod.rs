@@ -109,7 +109,7 @@ fn machine_type(arg: Arg) -> Type {
 impl Emitter<'_> {
     /// The value of a symbol.
     fn symbol(&self, sym: &Sym) -> Ix {
-        self.symbols.iter().find(|(s, _)| s == sym).map_or(Ix::Const(0), |(_, v)| Ix::Val(*v))
+        self.symbols.iter().find(|(s, _)| s == sym).map_or(Ix::Const(0), |(_, v)| Ix::from(*v))
     }
 
     /// The value of a dimension.
@@ -117,7 +117,7 @@ impl Emitter<'_> {
         match d {
             Dim::Fixed(n) => Self::size(*n),
             Dim::Sym { sym, times } => match self.dims.iter().find(|(known, _)| known == d) {
-                Some((_, v)) => Ix::Val(*v),
+                Some((_, v)) => Ix::from(*v),
                 None => {
                     let s = self.symbol(sym);
                     self.mul(s, Self::size(*times))
@@ -161,7 +161,7 @@ impl Emitter<'_> {
                     let up = self.add(len, Ix::Const(super::scratch::DYNAMIC_ALIGN - 1));
                     let up = self.val(up);
                     let whole = self.b.ins().band_imm_s(up, -super::scratch::DYNAMIC_ALIGN);
-                    at = self.add(at, Ix::Val(whole));
+                    at = self.add(at, whole.into());
                 }
                 self.offset(self.dynamic, at)
             }
@@ -170,6 +170,6 @@ impl Emitter<'_> {
 
     /// `n` rounded down to a multiple of four.
     fn whole_vectors(&mut self, n: Value) -> Ix {
-        Ix::Val(self.b.ins().band_imm_s(n, -4))
+        self.b.ins().band_imm_s(n, -4).into()
     }
 }

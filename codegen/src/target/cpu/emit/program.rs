@@ -68,10 +68,13 @@ impl Emitter<'_> {
                 self.block(body);
                 Ok(())
             }
-            Ix::Val(v) => self.when(v, &mut |e| {
-                e.block(body);
-                Ok(())
-            }),
+            Ix::Val(..) => {
+                let holds = self.val(cond);
+                self.when(holds, &mut |e| {
+                    e.block(body);
+                    Ok(())
+                })
+            }
         };
         self.leave();
         done
@@ -112,7 +115,7 @@ impl Emitter<'_> {
                 self.bind_index(v, x);
             }
             Op::IndexTile { axis } => {
-                let x = self.tile.get(*axis).copied().map_or(Ix::Const(0), Ix::Val);
+                let x = self.tile.get(*axis).copied().map_or(Ix::Const(0), Ix::from);
                 self.bind_index(v, x);
             }
             Op::IndexBinary { a, b, f } => {
@@ -285,7 +288,7 @@ impl Emitter<'_> {
             (Ix::Const(a), Ix::Const(b)) => Ix::Const(i64::from(holds(a, b))),
             _ => {
                 let (a, b) = (e.val(a), e.val(b));
-                Ix::Val(e.compare(cc, a, b))
+                e.compare(cc, a, b).into()
             }
         };
         match f {
@@ -304,14 +307,14 @@ impl Emitter<'_> {
                     return Ix::Const(if f == IndexOp::Div { a.wrapping_div(b) } else { a.wrapping_rem(b) });
                 }
                 let (a, b) = (self.val(a), self.val(divisor));
-                Ix::Val(match f {
+                Ix::from(match f {
                     IndexOp::Div => self.b.ins().sdiv(a, b),
                     _ => self.b.ins().srem(a, b),
                 })
             }
             IndexOp::Xor | IndexOp::And => {
                 let (a, b) = (self.val(a), self.val(b));
-                Ix::Val(match f {
+                Ix::from(match f {
                     IndexOp::Xor => self.b.ins().bxor(a, b),
                     _ => self.b.ins().band(a, b),
                 })
@@ -322,7 +325,7 @@ impl Emitter<'_> {
     fn index_read(&mut self, view: Value, at: &[Value]) -> Result<Ix> {
         let at = self.indices(at)?;
         let m = self.view_block(view, &at)?;
-        Ok(Ix::Val(match m.elem {
+        Ok(Ix::from(match m.elem {
             Elem::I64 => self.b.ins().load(I64, super::FLAGS, m.ptr, 0),
             Elem::I32 | Elem::F32 | Elem::Bf16 | Elem::E4m3 | Elem::E2m1 => {
                 let x = self.b.ins().load(I32, super::FLAGS, m.ptr, 0);

@@ -64,7 +64,7 @@ impl Emitter<'_> {
             let mut picked = Vec::new();
             for id in self.regs(&ids)?.iter() {
                 let id = self.b.ins().sextend(I64, *id);
-                let (ptr, offset) = self.element(from.ptr, 0, Ix::Val(id), Elem::F32);
+                let (ptr, offset) = self.element(from.ptr, 0, id.into(), Elem::F32);
                 picked.push(self.load_elem(ptr, offset, Elem::F32, Width::One));
             }
             return self.bind_tile(v, result(Node::Regs(picked.into())));
@@ -75,7 +75,7 @@ impl Emitter<'_> {
         self.repeat(Ix::Const(0), n, 1, &mut |e, i| {
             let (ptr, offset) = e.element(list.ptr, 0, i, Elem::I32);
             let id = e.b.ins().sload32(FLAGS, ptr, offset);
-            let (ptr, offset) = e.element(from.ptr, 0, Ix::Val(id), Elem::F32);
+            let (ptr, offset) = e.element(from.ptr, 0, id.into(), Elem::F32);
             let x = e.load_elem(ptr, offset, Elem::F32, Width::One);
             let (ptr, offset) = e.element(out.ptr, 0, i, Elem::F32);
             e.store_elem(x, ptr, offset, Elem::F32, Width::One);
@@ -154,7 +154,7 @@ impl Emitter<'_> {
         let first = [BlockArg::Value(zero), BlockArg::Value(no)];
         self.b.ins().brif(any, inside, &first, after, &[BlockArg::Value(no)]);
         self.b.switch_to_block(inside);
-        let (ptr, offset) = self.element(list.ptr, 0, Ix::Val(i), Elem::I32);
+        let (ptr, offset) = self.element(list.ptr, 0, i.into(), Elem::I32);
         let x = self.b.ins().sload32(FLAGS, ptr, offset);
         let same = self.b.ins().icmp(IntCC::Equal, x, number);
         let found = self.b.ins().bor(found, same);

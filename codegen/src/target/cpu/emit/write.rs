@@ -5,7 +5,7 @@ use super::lane::{Lane, Width, shift_of};
 use super::tile::{Mem, Node, Place, Tile};
 use super::{Emitter, Result, too_large, unsupported};
 use crate::target::cpu::scratch::Bytes;
-use cranelift_codegen::ir::Value;
+use cranelift_codegen::ir::{InstBuilder, Value};
 use std::rc::Rc;
 use tessera_ir::{Dim, Elem, Format};
 
@@ -43,7 +43,7 @@ impl Emitter<'_> {
         let row = self.mul(r, dst.stride);
         let (ptr, offset) = match row {
             Ix::Const(n) => (dst.ptr, n),
-            Ix::Val(_) => (self.offset(dst.ptr, row), 0),
+            Ix::Val(v, n) => (self.b.ins().iadd(dst.ptr, v), n),
         };
         let cols = self.dim(&t.cols);
         if t.fixed_cols() {

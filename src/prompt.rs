@@ -86,7 +86,7 @@ pub fn parse_tokens(text: &str) -> Result<Vec<u32>> {
     text.split(',').enumerate().map(id).collect()
 }
 
-/// Reads a text file that holds a prompt.
+/// Reads a text file.
 ///
 /// # Errors
 /// It cannot be read, or a byte of it is not UTF-8.
@@ -95,7 +95,7 @@ pub fn read_text(path: &Path) -> Result<String> {
     String::from_utf8(bytes).map_err(|error| {
         let offset = error.utf8_error().valid_up_to();
         Error::Request(format!(
-            "{}: byte {offset} is not valid UTF-8; a prompt must be UTF-8 text",
+            "{}: byte {offset} is not valid UTF-8; the file must be UTF-8 text",
             path.display()
         ))
     })

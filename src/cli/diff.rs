@@ -20,10 +20,10 @@ pub(crate) struct Args {
     /// File to compare with
     b: PathBuf,
     /// Absolute tolerance
-    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
     atol: f64,
     /// Tolerance relative to the values of B
-    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
     rtol: f64,
     /// Take only tensors of A whose names begin so, and cut that off
     #[arg(long, value_name = "P", default_value = "")]

@@ -31,10 +31,10 @@ pub(crate) struct Args {
     #[command(flatten)]
     model: ModelArgs,
     /// Prompt as token ids: 1,2,3
-    #[arg(long, value_name = "IDS")]
+    #[arg(long, value_name = "IDS", allow_hyphen_values = true)]
     tokens: String,
     /// Token ids that are fed one at a time after the prompt
-    #[arg(long, value_name = "IDS")]
+    #[arg(long, value_name = "IDS", allow_hyphen_values = true)]
     force: Option<String>,
     /// Draft before each forced token
     #[arg(long, requires = "force")]

@@ -54,10 +54,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value = "128", value_parser = positive)]
     max_tokens: usize,
     /// Randomness; 0 always takes the likeliest token
-    #[arg(long, value_name = "X", default_value_t = 0.0)]
+    #[arg(long, value_name = "X", default_value_t = 0.0, allow_negative_numbers = true)]
     temperature: f32,
     /// Choose among the likeliest tokens whose probabilities sum to this
-    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
     top_p: f32,
     /// Choose among so many of the likeliest tokens; 0 means all
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -116,13 +116,13 @@ pub(crate) struct Args {
 #[group(required = true, multiple = false)]
 struct Source {
     /// Text that the model goes on with
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     prompt: Option<String>,
     /// File that holds the prompt
     #[arg(long, value_name = "F")]
     prompt_file: Option<PathBuf>,
     /// Token ids, taken as they are: 1,2,3
-    #[arg(long, value_name = "IDS")]
+    #[arg(long, value_name = "IDS", allow_hyphen_values = true)]
     tokens: Option<String>,
     /// File of requests, one JSON object a line
     #[arg(long, value_name = "F.jsonl")]

@@ -1,0 +1,193 @@
+//! What the program says about wrong input: every message and exit code, as one snapshot a subject.
+
+mod common;
+
+use common::{repo, tessera};
+use std::ffi::{OsStr, OsString};
+use std::fmt::Write;
+use std::path::Path;
+
+/// Runs each case and writes down command, exit code and messages; paths of this machine are cut off.
+fn transcript(folder: &Path, cases: &[&[&str]]) -> String {
+    let mut out = String::new();
+    for args in cases {
+        let full: Vec<OsString> =
+            args.iter().map(|arg| OsString::from(arg.replace("DIR", folder.to_str().unwrap()))).collect();
+        let ran = tessera(&full);
+        assert!(ran.stdout.is_empty(), "{args:?}: {}", ran.stdout);
+        let clean =
+            ran.stderr.replace(folder.to_str().unwrap(), "DIR").replace(repo("").to_str().unwrap(), "REPO/");
+        // A list of thousands of tokens says nothing more than its length.
+        let shown = args.iter().map(|arg| match arg.len() {
+            0 => "''".to_owned(),
+            1..80 => (*arg).to_owned(),
+            n => format!("({n} characters)"),
+        });
+        let shown: Vec<String> = shown.collect();
+        writeln!(out, "$ tessera {}\nexit {}\n{}", shown.join(" "), ran.code, clean.trim_end()).unwrap();
+        out.push('\n');
+    }
+    out
+}
+
+#[test]
+fn prompt_and_option_faults() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("latin1.txt"), b"caf\xe9 ole").unwrap();
+    let long = vec!["1"; 4097].join(",");
+    let cases: &[&[&str]] = &[
+        &["run"],
+        &["run", "--prompt", ""],
+        &["run", "--tokens", ""],
+        &["run", "--tokens", "1,two,3"],
+        &["run", "--tokens", "-1"],
+        &["run", "--tokens", "0,2048"],
+        &["run", "--tokens", &long],
+        &["run", "--prompt-file", "DIR/no-such-file"],
+        &["run", "--prompt-file", "DIR/latin1.txt"],
+        &["run", "--prompt", "x", "--tokens", "1"],
+        &["run", "--prompt", "x", "--max-tokens", "0"],
+        &["run", "--prompt", "x", "--threads", "0"],
+        &["run", "--prompt", "x", "--threads", "100000"],
+        &["run", "--prompt", "x", "--prefill-chunk", "0"],
+        &["run", "--prompt", "x", "--mode", "f16"],
+        &["run", "--prompt", "x", "--stop", ""],
+        &["run", "--prompt", "x", "--temperature", "-1"],
+        &["run", "--prompt", "x", "--temperature", "inf"],
+        &["run", "--prompt", "x", "--top-p", "0"],
+        &["run", "--prompt", "x", "--think"],
+        &["run", "--prompt", "x", "--chat", "--think", "--effort", "101"],
+        &["run", "--prompt", "x", "--chat", "--think"],
+        &["run", "--jobs", "DIR/no-such-file"],
+        &["run", "--model", "tests/data/random-v41", "--prompt", "x"],
+        &["run", "--model", "tests/data/random-v41", "--tokens", "1", "--stop", "x"],
+    ];
+    insta::assert_snapshot!(transcript(folder.path(), cases));
+}
+
+#[test]
+fn devices_and_later_options() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut cases: Vec<Vec<&str>> = Vec::new();
+    for device in
+        ["cuda", "cuda:0", "cuda:emulated", "ascend", "ascend:1", "ascend:emulated", "gpu", "cpu:0", "cuda:x"]
+    {
+        cases.push(vec!["run", "--prompt", "x", "--device", device]);
+    }
+    for later in [
+        &["--draft", "3"][..],
+        &["--draft", "6"],
+        &["--schema", "s.json"],
+        &["--regex", "a+"],
+        &["--grammar", "g.lark"],
+        &["--batch", "4"],
+        &["--replay", "mask"],
+        &["--replay-keep", "9"],
+    ] {
+        cases.push([&["run", "--prompt", "x"], later].concat());
+    }
+    cases.push(vec!["run", "--bundle", "b", "--prompt", "x"]);
+    cases.push(vec!["logits", "--tokens", "1", "--draft", "--out", "DIR/x"]);
+    cases.push(vec!["logits", "--tokens", "1", "--replay", "mask", "--out", "DIR/x"]);
+    cases.push(vec!["logits", "--tokens", "1", "--device", "cuda", "--out", "DIR/x"]);
+    cases.push(vec![
+        "logits",
+        "--tokens",
+        "1,2",
+        "--teacher",
+        "tests/data/random-v41/golden.safetensors",
+        "--out",
+        "DIR/x",
+    ]);
+    cases.push(vec!["gen", "--all"]);
+    let cases: Vec<&[&str]> = cases.iter().map(Vec::as_slice).collect();
+    insta::assert_snapshot!(transcript(folder.path(), &cases));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+/// A copy of the random model's folder whose `config.json` is changed by text.
+fn model(folder: &Path, name: &str, from: &str, to: &str) {
+    let path = folder.join(name);
+    std::fs::create_dir(&path).unwrap();
+    for file in ["token_map.json", "model.safetensors"] {
+        std::fs::copy(repo("tests/data/random-v41").join(file), path.join(file)).unwrap();
+    }
+    let config = std::fs::read_to_string(repo("tests/data/random-v41/config.json")).unwrap();
+    assert!(config.contains(from), "{from}");
+    std::fs::write(path.join("config.json"), config.replacen(from, to, 1)).unwrap();
+}
+
+#[test]
+fn model_faults() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    model(f, "unknown", "{", "{\"surprise\": 1,");
+    model(f, "mistyped", "\"hidden_size\": 128", "\"hidden_size\": \"wide\"");
+    model(f, "null", "\"hidden_size\": 128", "\"hidden_size\": null");
+    model(f, "not-json", "{", "{,");
+    model(f, "other-size", "\"moe_intermediate_size\": 32", "\"moe_intermediate_size\": 64");
+    model(f, "cut", "{", "{");
+    let file = std::fs::OpenOptions::new().write(true).open(f.join("cut/model.safetensors")).unwrap();
+    file.set_len(3_000_000).unwrap();
+    model(f, "no-map", "{", "{");
+    std::fs::remove_file(f.join("no-map/token_map.json")).unwrap();
+    model(f, "no-tensors", "{", "{");
+    std::fs::remove_file(f.join("no-tensors/model.safetensors")).unwrap();
+    std::fs::create_dir(f.join("empty")).unwrap();
+    let names = [
+        "nowhere",
+        "empty",
+        "unknown",
+        "mistyped",
+        "null",
+        "not-json",
+        "other-size",
+        "cut",
+        "no-map",
+        "no-tensors",
+    ];
+    let folders: Vec<String> = names.iter().map(|name| format!("DIR/{name}")).collect();
+    let cases: Vec<Vec<&str>> =
+        folders.iter().map(|folder| vec!["run", "--model", folder, "--tokens", "1"]).collect();
+    let cases: Vec<&[&str]> = cases.iter().map(Vec::as_slice).collect();
+    insta::assert_snapshot!(transcript(f, &cases));
+
+    let path = f.join("unknown").to_str().unwrap().to_owned();
+    let accepted =
+        ["run", "--model", &path, "--tokens", "1", "--max-tokens", "1", "--accept-config", "surprise"];
+    let ran = tessera(accepted).expect(0);
+    assert!(ran.stderr.contains("surprise"), "an accepted key is said: {}", ran.stderr);
+}
+
+#[test]
+fn file_faults_of_check_build_and_diff() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = folder.path();
+    std::fs::write(f.join("x.tir"), "tessera.graph 2\nmodule @m {}\n").unwrap();
+    std::fs::write(f.join("x.txt"), "hello").unwrap();
+    std::fs::write(f.join("ok.tir"), "tessera.graph 1\nmodule @m {\n}\n").unwrap();
+    std::fs::write(f.join("x.safetensors"), [9, 0, 0]).unwrap();
+    std::fs::write(f.join("latin1.tir"), b"tessera.graph 1 ; caf\xe9").unwrap();
+    let cases: &[&[&str]] = &[
+        &["check", "DIR/no-such-file.tir"],
+        &["check", "DIR/x.txt"],
+        &["check", "DIR/latin1.tir"],
+        &["build", "DIR/x.tir"],
+        &["build", "DIR/ok.tir", "--target", "sm_100a"],
+        &["build", "DIR/ok.tir", "--target", "tpu"],
+        &["build", "DIR/ok.tir", "--emit", "ptx"],
+        &["build", "DIR/ok.tir", "--dump-after", "magic"],
+        &["diff", "DIR/x.safetensors", "DIR/x.safetensors"],
+        &["inspect", "--mode", "f64"],
+    ];
+    insta::assert_snapshot!(transcript(f, cases));
+}
+
+#[cfg(unix)]
+#[test]
+fn an_argument_that_is_not_utf8_is_refused() {
+    use std::os::unix::ffi::OsStrExt;
+    let bad = OsStr::from_bytes(b"caf\xe9");
+    let ran = tessera([OsStr::new("run"), OsStr::new("--prompt"), bad]).expect(2);
+    assert!(ran.stderr.contains("UTF-8"), "{}", ran.stderr);
+}

@@ -107,14 +107,12 @@ impl ModelFolder {
 /// # Errors
 /// It is in none of these places.
 pub fn default_model() -> Result<PathBuf> {
-    let beside = std::env::current_exe().ok();
-    let beside = beside.iter().flat_map(|exe| exe.ancestors().skip(1).take(4)).map(Path::to_owned);
-    let places = [PathBuf::from("."), PathBuf::from(env!("CARGO_MANIFEST_DIR"))];
-    let [here, built] = places;
-    let found = std::iter::once(here).chain(beside).chain([built]).map(|root| {
-        if root == Path::new(".") { PathBuf::from(DEFAULT_MODEL) } else { root.join(DEFAULT_MODEL) }
-    });
-    found.into_iter().find(|path| path.is_dir()).ok_or_else(|| {
+    // `target/release/tessera` lies three folders below the repository.
+    let program = std::env::current_exe().unwrap_or_default();
+    let above = program.ancestors().skip(1).take(4);
+    let roots = [Path::new("")].into_iter().chain(above).chain([Path::new(env!("CARGO_MANIFEST_DIR"))]);
+    let mut places = roots.map(|root| root.join(DEFAULT_MODEL));
+    places.find(|path| path.is_dir()).ok_or_else(|| {
         Error::Request(format!(
             "the default model {DEFAULT_MODEL} is neither in this folder nor beside the program; \
              run in the repository's root or name a model folder with --model DIR"

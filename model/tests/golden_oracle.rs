@@ -275,9 +275,8 @@ fn trained_model_writes_the_golden_text_in_f32() {
 /// Tokens are equal up to the first whose margin is a near tie, and so are confidences (given with five digits).
 fn assert_draft(expected: &golden::Draft, outputs: &Outputs, place: &str) {
     let sure = expected.margins.iter().take_while(|margin| **margin > f64::from(EXACT)).count();
-    let tokens = ints(&outputs["tokens"]);
-    for b in 0..sure {
-        assert_eq!(tokens[b], i64::from(expected.tokens[b]), "{place}: token {b}");
+    for (b, token) in ints(&outputs["tokens"]).into_iter().enumerate().take(sure) {
+        assert_eq!(token, i64::from(expected.tokens[b]), "{place}: token {b}");
         let confidence = f64::from(reals(&outputs["conf"])[b]);
         assert!((confidence - expected.confidence[b]).abs() <= f64::from(EXACT), "{place}: confidence {b}");
     }

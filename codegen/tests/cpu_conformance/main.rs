@@ -8,6 +8,7 @@ mod loader;
 mod matrix;
 mod model;
 mod programs;
+mod random;
 mod selection;
 
 use data::{Arg, Rng};

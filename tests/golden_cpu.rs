@@ -109,7 +109,8 @@ fn runs(golden: &Golden, mode: Mode) -> Vec<Run> {
     prompts.map(run).collect()
 }
 
-/// Fed with the golden tokens, the argmax agrees wherever the golden margin exceeds its noise, and nearly everywhere.
+/// Fed with the golden tokens, the argmax agrees wherever the golden margin exceeds its noise, for every prompt, and at
+/// nearly all steps of a mode's golden run. (Prompt 3 has eight steps in `ref` whose margin is below the noise.)
 #[test]
 fn tokens_agree_with_the_golden_runs() {
     let golden = Golden::open("tiny-v41");
@@ -119,10 +120,10 @@ fn tokens_agree_with_the_golden_runs() {
         for (i, run) in runs(&golden, mode).iter().enumerate() {
             let mut engine = engine(&session, run.prompt.len() + run.greedy.len(), run.prompt.len());
             engine.feed(&[Feed { slot: 0, tokens: &run.prompt, logits: Wanted::Last }]).unwrap();
+            steps += run.greedy.len() as u32;
             for (j, &token) in run.greedy.iter().enumerate() {
                 let chosen = argmax(engine.logits().unwrap());
                 equal += u32::from(chosen == token);
-                steps += 1;
                 let (margin, noise) = (run.margin[j], run.noise[j]);
                 let context = format!("{} prompt {i} step {j}", mode.name());
                 assert!(
@@ -132,11 +133,8 @@ fn tokens_agree_with_the_golden_runs() {
                 engine.feed(&[Feed { slot: 0, tokens: &[token], logits: Wanted::Last }]).unwrap();
             }
         }
-        assert!(
-            f64::from(equal) >= share * f64::from(steps),
-            "{}: {equal} of {steps} steps agree",
-            mode.name()
-        );
+        let floor = share * f64::from(steps);
+        assert!(f64::from(equal) >= floor, "{}: {equal} of {steps} steps agree", mode.name());
     }
 }
 

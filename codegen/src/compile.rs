@@ -41,6 +41,13 @@ impl Plan {
     }
 
     fn add(&mut self, name: &str, fused: Fused, config: &Config) -> Result<(), Error> {
+        let outputs = &fused.module.outputs;
+        for (i, o) in outputs.iter().enumerate() {
+            if let Some(earlier) = outputs[..i].iter().find(|e| e.value == o.value) {
+                let (first, second) = (earlier.name.clone(), o.name.clone());
+                return Err(Error::Outputs { module: name.to_owned(), first, second });
+            }
+        }
         let mut of = Vec::with_capacity(fused.fragments.len());
         for f in &fused.fragments {
             let known =

@@ -16,6 +16,16 @@ pub enum Error {
         /// What is wrong.
         faults: VerifyErrors,
     },
+    /// A module names one value twice, but a program has one buffer for it.
+    #[error("module @{module}: outputs `{first}` and `{second}` are one value; give it one name")]
+    Outputs {
+        /// The module.
+        module: String,
+        /// One name.
+        first: String,
+        /// The other.
+        second: String,
+    },
     /// No schedule for a fragment.
     #[error(transparent)]
     Schedule(#[from] tessera_kernels::Error),

@@ -1,7 +1,7 @@
 //! Groups of nodes that will become one kernel each: what fusion passes merge.
 
-use std::collections::BTreeMap;
-use tessera_ir::graph::{DeclKind, Effect, Module, Op, Value};
+use std::collections::{BTreeMap, BTreeSet};
+use tessera_ir::graph::{DeclKind, Effect, Module, Node, Op, Value};
 use tessera_ir::{Dim, Verified};
 use tessera_kernels::Family;
 
@@ -20,6 +20,12 @@ pub struct Groups<'m> {
     defined_by: Vec<Option<usize>>,
     /// For each value the declaration of the state it is a version of.
     state_of: Vec<Option<usize>>,
+    /// Nodes that read each value, ascending.
+    readers: Vec<Vec<usize>>,
+    /// Nodes of each group, ascending; empty for groups that were merged away.
+    members: Vec<Vec<usize>>,
+    /// Dimension that counts the rows of each node.
+    row_dims: Vec<Option<&'m Dim>>,
 }
 
 impl<'m> Groups<'m> {
@@ -46,7 +52,9 @@ impl<'m> Groups<'m> {
         for (n, node) in module.nodes.iter().enumerate() {
             for v in operands(&node.op) {
                 before[n].extend(defined_by[v.index()]);
-                readers[v.index()].push(n);
+                if readers[v.index()].last() != Some(&n) {
+                    readers[v.index()].push(n);
+                }
             }
         }
         for (n, node) in module.nodes.iter().enumerate() {
@@ -56,8 +64,24 @@ impl<'m> Groups<'m> {
                 before[n].extend(readers[v.index()].iter().filter(|r| **r != n));
             }
         }
-        let family = module.nodes.iter().map(|n| seed_family(&n.op)).collect();
-        Groups { module, of: (0..module.nodes.len()).collect(), family, before, defined_by, state_of }
+        let module_ref: &'m Module = module;
+        let types = module_ref.types();
+        let row_dim = |node: &'m Node| match node.op.effect() {
+            Effect::Pure => node.types.first()?.shape.first(),
+            Effect::State => types.get(operands(&node.op).get(1)?.index())?.shape.first(),
+        };
+        let nodes = module.nodes.len();
+        Groups {
+            module,
+            of: (0..nodes).collect(),
+            family: module.nodes.iter().map(|n| seed_family(&n.op)).collect(),
+            before,
+            defined_by,
+            state_of,
+            readers,
+            members: (0..nodes).map(|n| vec![n]).collect(),
+            row_dims: module_ref.nodes.iter().map(row_dim).collect(),
+        }
     }
 
     /// The module.
@@ -73,8 +97,8 @@ impl<'m> Groups<'m> {
         self.family[self.of[n]]
     }
     /// Nodes of group `g`, ascending.
-    pub fn nodes(&self, g: usize) -> Vec<usize> {
-        (0..self.of.len()).filter(|n| self.of[*n] == g).collect()
+    pub fn nodes(&self, g: usize) -> &[usize] {
+        &self.members[g]
     }
     /// The node that defines `v`.
     pub fn producer(&self, v: Value) -> Option<usize> {
@@ -85,8 +109,8 @@ impl<'m> Groups<'m> {
         self.state_of[v.index()]
     }
     /// Nodes that read `v`.
-    pub fn readers(&self, v: Value) -> Vec<usize> {
-        (0..self.module.nodes.len()).filter(|n| operands(&self.module.nodes[*n].op).contains(&v)).collect()
+    pub fn readers(&self, v: Value) -> &[usize] {
+        &self.readers[v.index()]
     }
     /// True if `v` leaves the module under a name.
     pub fn is_output(&self, v: Value) -> bool {
@@ -94,16 +118,7 @@ impl<'m> Groups<'m> {
     }
     /// First dimension of a node's first result: the rows it runs over. State ops run over the rows they store.
     pub fn row_dim(&self, n: usize) -> Option<&'m Dim> {
-        let module: &'m Module = self.module;
-        let node = &module.nodes[n];
-        match node.op.effect() {
-            Effect::Pure => node.types.first()?.shape.first(),
-            Effect::State => {
-                let types = module.types();
-                let rows = operands(&node.op).get(1).copied()?;
-                types.get(rows.index()).copied()?.shape.first()
-            }
-        }
+        self.row_dims[n]
     }
 
     /// Merges the groups of `a` and `b` into one of family `family`. False, and nothing changes, if a path between them
@@ -115,7 +130,7 @@ impl<'m> Groups<'m> {
             return true;
         }
         let inside = |n: usize| self.of[n] == ga || self.of[n] == gb;
-        for n in (0..self.of.len()).filter(|n| inside(*n)) {
+        for &n in self.members[ga].iter().chain(&self.members[gb]) {
             let stores = self.module.nodes[n].op.effect() == Effect::State;
             for v in operands(&self.module.nodes[n].op) {
                 let written_here =
@@ -133,7 +148,10 @@ impl<'m> Groups<'m> {
             return false;
         }
         let (keep, gone) = (ga.min(gb), ga.max(gb));
-        self.of.iter_mut().filter(|g| **g == gone).for_each(|g| *g = keep);
+        let moved = std::mem::take(&mut self.members[gone]);
+        moved.iter().for_each(|n| self.of[*n] = keep);
+        self.members[keep].extend(moved);
+        self.members[keep].sort_unstable();
         self.family[keep] = family;
         true
     }
@@ -148,7 +166,7 @@ impl<'m> Groups<'m> {
         let inside = |g: usize| g == ga || g == gb;
         let mut seen = vec![false; self.of.len()];
         let mut work: Vec<usize> = Vec::new();
-        for n in (0..self.of.len()).filter(|n| inside(self.of[*n])) {
+        for &n in self.members[ga].iter().chain(&self.members[gb]) {
             work.extend(self.before[n].iter().copied().filter(|p| !inside(self.of[*p])));
         }
         while let Some(n) = work.pop() {
@@ -159,7 +177,7 @@ impl<'m> Groups<'m> {
             if std::mem::replace(&mut seen[g], true) {
                 continue;
             }
-            for m in self.nodes(g) {
+            for &m in self.nodes(g) {
                 work.extend(self.before[m].iter().copied().filter(|p| self.of[*p] != g));
             }
         }
@@ -168,20 +186,30 @@ impl<'m> Groups<'m> {
 
     /// Groups in an order that respects every dependency, ties by lowest node.
     pub fn in_order(&self) -> Vec<usize> {
-        let mut waits: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+        let mut waits: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
+        let mut after: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (n, g) in self.of.iter().enumerate() {
-            let e = waits.entry(*g).or_default();
-            e.extend(self.before[n].iter().map(|p| self.of[*p]).filter(|p| p != g));
+            let waits = waits.entry(*g).or_default();
+            for p in self.before[n].iter().map(|p| self.of[*p]).filter(|p| p != g) {
+                if waits.insert(p) {
+                    after.entry(p).or_default().push(*g);
+                }
+            }
         }
+        let mut ready: BTreeSet<usize> =
+            waits.iter().filter(|(_, w)| w.is_empty()).map(|(g, _)| *g).collect();
         let mut order = Vec::with_capacity(waits.len());
-        let mut done = vec![false; self.of.len()];
-        while !waits.is_empty() {
-            let ready = waits.iter().find(|(_, w)| w.iter().all(|p| done[*p])).map(|(g, _)| *g);
-            // Merges keep the group graph free of cycles, so some group is always ready.
-            let Some(g) = ready else { break };
-            waits.remove(&g);
-            done[g] = true;
+        // Merges keep the group graph free of cycles, so every group becomes ready.
+        while let Some(g) = ready.pop_first() {
             order.push(g);
+            for next in after.get(&g).into_iter().flatten() {
+                if let Some(w) = waits.get_mut(next) {
+                    w.remove(&g);
+                    if w.is_empty() {
+                        ready.insert(*next);
+                    }
+                }
+            }
         }
         order
     }

@@ -72,7 +72,7 @@ pub fn print_groups(groups: &Groups<'_>) -> String {
     for (k, g) in groups.in_order().into_iter().enumerate() {
         let nodes = groups.nodes(g);
         let _ = writeln!(out, "; kernel {k}: {}", groups.family(nodes[0]));
-        for n in nodes {
+        for &n in nodes {
             let _ = writeln!(out, "{}", lines[first + n]);
         }
     }

@@ -117,16 +117,16 @@ pub(crate) fn schedule(f: &Fragment<'_>, config: &Config) -> Result<Kernel, Erro
             let top = r.reduce(m, Reduce::Max, 1);
             let m = r.zip(m, top, Binary::Sub);
             let e = r.map(m, Unary::Exp);
-            let total = r.reduce(e, Reduce::Sum, 1);
+            let total = summed(r, e, 1, n);
             let soft = r.zip(e, total, Binary::Div);
             let soft = r.zip(soft, eps, Binary::Add);
-            let first = normalised(r, soft, 0, eps);
+            let first = normalised(r, soft, 0, n, eps);
             r.slot_store(first, comb, zero, zero);
             let more = r.index_const(iters.saturating_sub(1) as i64);
             r.for_(zero, more, 1, |r, _| {
                 let x = r.slot_load(comb, zero, zero, n, n);
-                let x = normalised(r, x, 1, eps);
-                let x = normalised(r, x, 0, eps);
+                let x = normalised(r, x, 1, n, eps);
+                let x = normalised(r, x, 0, n, eps);
                 r.slot_store(x, comb, zero, zero);
             });
             if let Some(view) = comb_out {
@@ -140,9 +140,27 @@ pub(crate) fn schedule(f: &Fragment<'_>, config: &Config) -> Result<Kernel, Erro
     Ok(kb.finish()?)
 }
 
-/// `x / (sum of x along the axis + eps)`.
-fn normalised(r: &mut RoleBuilder<'_>, x: tile::Value, axis: usize, eps: tile::Value) -> tile::Value {
-    let sum = r.reduce(x, Reduce::Sum, axis);
+/// `x / (sum of x along the axis + eps)` of an n×n tile.
+fn normalised(
+    r: &mut RoleBuilder<'_>,
+    x: tile::Value,
+    axis: usize,
+    n: usize,
+    eps: tile::Value,
+) -> tile::Value {
+    let sum = summed(r, x, axis, n);
     let sum = r.zip(sum, eps, Binary::Add);
     r.zip(x, sum, Binary::Div)
+}
+
+/// Sum of an n×n tile along an axis, ascending on both: the lanes of `reduce` would pair columns up.
+fn summed(r: &mut RoleBuilder<'_>, x: tile::Value, axis: usize, n: usize) -> tile::Value {
+    if axis == 0 {
+        return r.reduce(x, Reduce::Sum, 0);
+    }
+    let first = r.slice(x, 0, n, 0, 1);
+    (1..n).fold(first, |sum, k| {
+        let column = r.slice(x, 0, n, k, 1);
+        r.zip(sum, column, Binary::Add)
+    })
 }

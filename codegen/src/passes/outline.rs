@@ -50,7 +50,7 @@ pub fn run(groups: &Groups<'_>) -> Result<Fused, Error> {
         let mut b = Builder::new("");
         let mut inner: BTreeMap<Value, Value> = BTreeMap::new();
         let (mut args, mut results) = (Vec::new(), Vec::new());
-        for &n in &nodes {
+        for &n in nodes {
             let node = &module.nodes[n];
             for v in operands(&node.op) {
                 if inner.contains_key(&v) {

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tessera_codegen::Plan;
 use tessera_codegen::pipeline::Fused;
-use tessera_ir::graph::interp::{self, Data, State, Tensor, Weights};
+use tessera_ir::graph::interp::{self, State, Tensor, Weights};
 use tessera_ir::graph::{Decl, DeclKind, Effect, Module, Value, verify};
-use tessera_ir::tile::{self, Access, Op, Stmt, Unary};
+use tessera_ir::tile::{self, Access};
 use tessera_ir::{Bindings, Verified};
 use tessera_model::graph::{BuildOptions, Mode, draft, step};
 use tessera_model::rows::{Capacity, Chunk, DraftRows, StepRows, Wanted};
@@ -16,10 +16,6 @@ use tessera_model::weights::DecodedWeights;
 use tessera_model::{Checkpoint, Config, ConfigOptions, Topology, engram::TokenMap};
 
 const DIR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/data/random-v41");
-
-/// Largest error, as a share of the largest magnitude, that exponentials explain, and that of a rounding step after one.
-const NEAR: f32 = 1e-5;
-const STEP: f32 = 1e-2;
 
 struct Renamed<'a> {
     inner: &'a dyn Weights,
@@ -52,35 +48,6 @@ fn roots(module: &Module) -> BTreeMap<Value, Value> {
     roots
 }
 
-/// True if a kernel evaluates functions that are not correctly rounded.
-fn approximates(body: &[Stmt]) -> bool {
-    body.iter().any(|s| match s {
-        Stmt::Op(n) => {
-            matches!(n.op, Op::Map { f: Unary::Exp | Unary::Sigmoid | Unary::Silu | Unary::SqrtSoftplus, .. })
-        }
-        Stmt::For { body, .. } | Stmt::If { body, .. } => approximates(body),
-    })
-}
-
-fn near(what: &str, got: &Data, want: &Data) {
-    let (Data::F32(got), Data::F32(want)) = (got, want) else {
-        assert_eq!(got, want, "{what}");
-        return;
-    };
-    let scale = want.iter().filter(|x| x.is_finite()).fold(0f32, |m, x| m.max(x.abs()));
-    let mut stepped = 0;
-    for (i, (g, w)) in got.iter().zip(want).enumerate() {
-        if g.to_bits() == w.to_bits() || (g - w).abs() <= scale * NEAR {
-            continue;
-        }
-        stepped += 1;
-        assert!(
-            (g - w).abs() <= scale * STEP && stepped <= 1 + got.len() / 1000,
-            "{what}, element {i}: {g:e}, but should be {w:e}"
-        );
-    }
-}
-
 /// Runs a kernel on `tensors` compiled and interpreted; gives the interpreter's results.
 fn run(kernel: &Verified<tile::Kernel>, bindings: &Bindings, tensors: &[Tensor]) -> Vec<Tensor> {
     let mut want = tensors.to_vec();
@@ -103,17 +70,13 @@ fn run(kernel: &Verified<tile::Kernel>, bindings: &Bindings, tensors: &[Tensor])
     for first in (0..tiles).step_by(3).rev() {
         loader::run(&compiled, &mut planes, bindings, first..tiles.min(first + 3));
     }
-    let equal = !kernel.roles.iter().any(|r| approximates(&r.body));
     for ((p, planes), want) in kernel.params.iter().zip(planes).zip(&want) {
         if p.access == Access::Read {
             continue;
         }
         let got = Arg { tensor: want.clone(), planes }.decoded(&p.ty);
         let what = format!("{}, parameter {}", kernel.name, p.name);
-        match equal {
-            true => crate::compare(&what, &got, &want.data, crate::EXACT),
-            false => near(&what, &got, &want.data),
-        }
+        crate::compare(&what, &got, &want.data, crate::EXACT);
     }
     want
 }

@@ -265,7 +265,7 @@ fn softmax_in_blocks() {
             b.release(most);
             b.release(sum);
         });
-        conform(k, &[], &[], Ulps(6));
+        conform(k, &[], &[], Ulps(1));
     }
 }
 

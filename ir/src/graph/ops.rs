@@ -207,8 +207,9 @@ ops! {
     /// Attention of each row over window entries `lo..=pos` by ascending position, then the selected cache
     /// entries in list order (−1 skipped), K = V, with a sink in the denominator only (V4.1 §2.6):
     /// `s = (q·k)·scale`, `m = max s`, `e = exp(s − m)`, `o = Σ e·k / (Σ e + exp(sink − m))`.
-    /// Dots in 16 lanes; the denominator and the value sum in blocks of 64 keys, ascending. `round` rounds e to bf16
-    /// for the value sum only. Without keys: zeros.
+    /// Dots in 16 lanes; denominator and value sum in blocks of 64 keys, ascending, those of the window from `lo` on, those
+    /// of the list anew; within a block the denominator in 16 lanes, the values one key after another by fused
+    /// multiply-adds from 0. `round` rounds e to bf16 for the value sum only. Without keys: zeros.
     ///
     /// Typing: `q: [T, H, D]`, `window: [S, R, D]`, `cache: [S, C, D]` with `selected: [T, k] i32` or both absent,
     /// `sink: [H] f32`, `seq, pos, lo: [T] i32`; result of the shape of `q`, bf16 or f32.

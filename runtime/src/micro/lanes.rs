@@ -81,8 +81,6 @@ pub(crate) trait Lanes: Copy {
     fn div(self, o: Self) -> Self;
     /// `self * b + c`, rounded once.
     fn fma(self, b: Self, c: Self) -> Self;
-    /// Square root.
-    fn sqrt(self) -> Self;
     /// `self < o`; false where either is NaN.
     fn lt(self, o: Self) -> Self::Mask;
     /// Where a lane is NaN.

@@ -147,10 +147,6 @@ impl Lanes for Avx2 {
         both!(Avx2, [a = self, b = b, c = c] _mm256_fmadd_ps(a, b, c))
     }
     #[inline(always)]
-    fn sqrt(self) -> Self {
-        both!(Avx2, [a = self] _mm256_sqrt_ps(a))
-    }
-    #[inline(always)]
     fn lt(self, o: Self) -> Int {
         both!(Int, [a = self, b = o] _mm256_castps_si256(_mm256_cmp_ps::<_CMP_LT_OQ>(a, b)))
     }

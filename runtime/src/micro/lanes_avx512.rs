@@ -105,10 +105,6 @@ impl Lanes for Avx512 {
         Self(op!(_mm512_fmadd_ps(self.0, b.0, c.0)))
     }
     #[inline(always)]
-    fn sqrt(self) -> Self {
-        Self(op!(_mm512_sqrt_ps(self.0)))
-    }
-    #[inline(always)]
     fn lt(self, o: Self) -> __mmask16 {
         op!(_mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, o.0))
     }

@@ -103,10 +103,6 @@ impl Lanes for Portable {
         Self(out)
     }
     #[inline(always)]
-    fn sqrt(self) -> Self {
-        Self(self.0.map(f32::sqrt))
-    }
-    #[inline(always)]
     fn lt(self, o: Self) -> [bool; 16] {
         map2(self.0, o.0, |a, b| a < b)
     }

@@ -2,7 +2,7 @@
 
 use super::error::{Fault, index, padded_index, positive};
 use super::rows::{Places, check_ring};
-use super::sum::{add_scaled, dot, exp};
+use super::sum::{add_scaled, dot, exp, in_lanes};
 use crate::graph::Round;
 use crate::num::bf16;
 
@@ -40,34 +40,33 @@ impl Queries<'_> {
         Ok((lo..end).map(|p| &self.window[(seq * self.ring + p % self.ring) * self.d..][..self.d]).collect())
     }
 
-    /// Appends the result of row t over `keys`.
-    fn attend(&self, t: usize, keys: &[&[f32]], out: &mut Vec<f32>) {
+    /// Appends the result of row t over `window`, then `others`.
+    fn attend(&self, t: usize, window: &[&[f32]], others: &[&[f32]], out: &mut Vec<f32>) {
         for h in 0..self.heads {
             let q = &self.q[(t * self.heads + h) * self.d..][..self.d];
-            out.extend(self.head(q, keys, self.sink[h]));
+            out.extend(self.head(q, [window, others], self.sink[h]));
         }
     }
 
-    fn head(&self, q: &[f32], keys: &[&[f32]], sink: f32) -> Vec<f32> {
+    fn head(&self, q: &[f32], lists: [&[&[f32]]; 2], sink: f32) -> Vec<f32> {
         let mut sum = vec![0.0; self.d];
-        if keys.is_empty() {
+        if lists.iter().all(|keys| keys.is_empty()) {
             return sum;
         }
-        let scores: Vec<f32> = keys.iter().map(|k| dot(q, k) * self.scale).collect();
-        let max = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let score = |k: &&[f32]| dot(q, k) * self.scale;
+        let max = lists.into_iter().flatten().map(score).fold(f32::NEG_INFINITY, f32::max);
         let mut total = 0.0;
-        for (scores, keys) in scores.chunks(BLOCK).zip(keys.chunks(BLOCK)) {
-            let (mut part_total, mut part) = (0.0, vec![0.0; self.d]);
-            for (score, key) in scores.iter().zip(keys) {
-                let e = exp(score - max);
-                part_total += e;
+        for keys in lists.into_iter().flat_map(|keys| keys.chunks(BLOCK)) {
+            let weights: Vec<f32> = keys.iter().map(|k| exp(score(k) - max)).collect();
+            total += in_lanes(&weights);
+            let mut part = vec![0.0; self.d];
+            for (e, key) in weights.into_iter().zip(keys) {
                 let e = match self.round {
                     Round::None => e,
                     Round::Bf16 => bf16::round(e),
                 };
                 add_scaled(&mut part, e, key);
             }
-            total += part_total;
             sum.iter_mut().zip(part).for_each(|(s, p)| *s += p);
         }
         let denominator = total + exp(sink - max);
@@ -86,7 +85,8 @@ pub(super) fn attention(
     let mut out = Vec::with_capacity(queries.q.len());
     for t in 0..at.rows() {
         let seq = at.seq(t);
-        let mut keys = queries.window(t, seq, at.pos(t) + 1, newest[seq])?;
+        let window = queries.window(t, seq, at.pos(t) + 1, newest[seq])?;
+        let mut keys = Vec::new();
         if let Some(s) = selected {
             for i in t * s.k..(t + 1) * s.k {
                 if let Some(entry) = padded_index("selected", i, s.list[i], s.len)? {
@@ -94,7 +94,7 @@ pub(super) fn attention(
                 }
             }
         }
-        queries.attend(t, &keys, &mut out);
+        queries.attend(t, &window, &keys, &mut out);
     }
     Ok(out)
 }
@@ -115,9 +115,9 @@ pub(super) fn block_attention(
             return Err(Fault::Block { row: t, block, seq: at.seq(t) as i32, pos: at.pos(t) as i32 });
         }
         // The newest position in the window is the one before the block.
-        let mut keys = queries.window(t, seq, start, start.saturating_sub(1))?;
-        keys.extend((first..first + block).map(|r| &rows[r * queries.d..][..queries.d]));
-        queries.attend(t, &keys, &mut out);
+        let window = queries.window(t, seq, start, start.saturating_sub(1))?;
+        let keys: Vec<&[f32]> = (first..first + block).map(|r| &rows[r * queries.d..][..queries.d]).collect();
+        queries.attend(t, &window, &keys, &mut out);
     }
     Ok(out)
 }

@@ -53,6 +53,15 @@ pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     tree(lanes)
 }
 
+/// `Σ x[i]`: element i goes to lane i mod 16, then the lanes are added as a tree.
+pub(crate) fn in_lanes(x: &[f32]) -> f32 {
+    let mut lanes = [0.0; LANES];
+    for (i, x) in x.iter().enumerate() {
+        lanes[i % LANES] += x;
+    }
+    tree(lanes)
+}
+
 /// `sum[i] += scale · x[i]`, each with one rounding.
 pub(crate) fn add_scaled(sum: &mut [f32], scale: f32, x: &[f32]) {
     for (s, x) in sum.iter_mut().zip(x) {

@@ -95,8 +95,7 @@ impl Plan {
         // A call's state results are newer versions of its state arguments.
         for node in &module.nodes {
             if node.op.effect() == tessera_ir::graph::Effect::State
-                && let Some(root) =
-                    crate::groups::operands(&node.op).first().and_then(|v| state_of.get(v)).copied()
+                && let Some(root) = node.op.operands().first().and_then(|v| state_of.get(v)).copied()
             {
                 state_of.insert(node.first, root);
             }

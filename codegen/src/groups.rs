@@ -44,13 +44,13 @@ impl<'m> Groups<'m> {
                 defined_by[v.index()] = Some(n);
             }
             if node.op.effect() == Effect::State {
-                state_of[node.first.index()] = operands(&node.op).first().and_then(|v| state_of[v.index()]);
+                state_of[node.first.index()] = node.op.operands().first().and_then(|v| state_of[v.index()]);
             }
         }
         let mut readers: Vec<Vec<usize>> = vec![Vec::new(); count];
         let mut before = vec![Vec::new(); module.nodes.len()];
         for (n, node) in module.nodes.iter().enumerate() {
-            for v in operands(&node.op) {
+            for v in node.op.operands() {
                 before[n].extend(defined_by[v.index()]);
                 if readers[v.index()].last() != Some(&n) {
                     readers[v.index()].push(n);
@@ -59,7 +59,7 @@ impl<'m> Groups<'m> {
         }
         for (n, node) in module.nodes.iter().enumerate() {
             if node.op.effect() == Effect::State
-                && let Some(v) = operands(&node.op).first()
+                && let Some(v) = node.op.operands().first()
             {
                 before[n].extend(readers[v.index()].iter().filter(|r| **r != n));
             }
@@ -68,7 +68,7 @@ impl<'m> Groups<'m> {
         let types = module_ref.types();
         let row_dim = |node: &'m Node| match node.op.effect() {
             Effect::Pure => node.types.first()?.shape.first(),
-            Effect::State => types.get(operands(&node.op).get(1)?.index())?.shape.first(),
+            Effect::State => types.get(node.op.operands().get(1)?.index())?.shape.first(),
         };
         let nodes = module.nodes.len();
         Groups {
@@ -132,7 +132,7 @@ impl<'m> Groups<'m> {
         let inside = |n: usize| self.of[n] == ga || self.of[n] == gb;
         for &n in self.members[ga].iter().chain(&self.members[gb]) {
             let stores = self.module.nodes[n].op.effect() == Effect::State;
-            for v in operands(&self.module.nodes[n].op) {
+            for v in self.module.nodes[n].op.operands() {
                 let written_here =
                     self.state_of[v.index()].is_some() && self.defined_by[v.index()].is_some_and(inside);
                 if written_here {
@@ -157,8 +157,8 @@ impl<'m> Groups<'m> {
     }
 
     fn reads_replaced(&self, reader: usize, store: usize) -> bool {
-        let replaced = operands(&self.module.nodes[store].op).first().copied();
-        replaced.is_some_and(|v| operands(&self.module.nodes[reader].op).contains(&v))
+        let replaced = self.module.nodes[store].op.operands().first().copied();
+        replaced.is_some_and(|v| self.module.nodes[reader].op.operands().contains(&v))
     }
 
     /// True if a dependency path leaves `ga ∪ gb`, and comes back.
@@ -213,13 +213,6 @@ impl<'m> Groups<'m> {
         }
         order
     }
-}
-
-/// All operand values of an op, in table order.
-pub fn operands(op: &Op) -> Vec<Value> {
-    let mut all = Vec::new();
-    op.for_each_operand(|_, o| all.extend(o.values()));
-    all
 }
 
 /// The family of a kernel made of this op alone.

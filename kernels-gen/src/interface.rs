@@ -25,7 +25,7 @@ impl<'f> Fragment<'f> {
         }
         for n in &module.nodes {
             if n.op.effect() == Effect::State
-                && let Some(root) = operands(&n.op).first().and_then(|v| state.get(v)).copied()
+                && let Some(root) = n.op.operands().first().and_then(|v| state.get(v)).copied()
             {
                 state.insert(n.first, root);
             }
@@ -47,7 +47,7 @@ impl<'f> Fragment<'f> {
     }
     /// True if a node of the fragment reads `v`.
     pub(crate) fn is_read(&self, v: Value) -> bool {
-        self.module.nodes.iter().any(|n| operands(&n.op).contains(&v))
+        self.module.nodes.iter().any(|n| n.op.operands().contains(&v))
     }
     /// The node for which `pick` gives something, if there is exactly one.
     pub(crate) fn only<T>(&self, what: &str, pick: impl Fn(&'f Node) -> Option<T>) -> Result<T, Error> {
@@ -64,13 +64,6 @@ impl<'f> Fragment<'f> {
     pub(crate) fn foreign(&self, op: &Op) -> Error {
         self.fault(format!("`{}` is not an op of this family", op.mnemonic()))
     }
-}
-
-/// All operand values of an op.
-pub(crate) fn operands(op: &Op) -> Vec<Value> {
-    let mut all = Vec::new();
-    op.for_each_operand(|_, o| all.extend(o.values()));
-    all
 }
 
 /// Kernel parameters of a fragment's values.

@@ -45,8 +45,9 @@ struct Launch {
     unit_bytes: Vec<(usize, usize)>,
 }
 
-/// A launch that touches fewer bytes runs on the calling thread: to wake another one would take longer.
-const ALONE: usize = 48 << 10;
+/// A launch that touches fewer bytes, some 20 µs of work, runs on the calling thread: where another one has to be woken, or
+/// other programs run, handing over takes as long.
+const ALONE: usize = 256 << 10;
 
 #[derive(Debug)]
 struct Port {

@@ -2,7 +2,7 @@
 //!
 //! Only reals fuse: an integer that one op computes and the next uses as an address goes through memory.
 
-use crate::groups::{Groups, operands};
+use crate::groups::Groups;
 use tessera_ir::graph::Op;
 use tessera_kernels::Family;
 
@@ -15,7 +15,7 @@ pub fn run(groups: &mut Groups<'_>) {
         if groups.family(n) != Family::Rows || !local(&node.op) {
             continue;
         }
-        for v in operands(&node.op) {
+        for v in node.op.operands() {
             let Some(p) = groups.producer(v) else { continue };
             let fits = groups.family(p) == Family::Rows
                 && groups.state(v).is_none()

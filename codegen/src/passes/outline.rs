@@ -1,7 +1,7 @@
 //! `outline`: each group becomes a fragment, a small module of its own, and a call of it; equal fragments are one.
 
 use crate::error::Error;
-use crate::groups::{Groups, operands};
+use crate::groups::Groups;
 use std::collections::BTreeMap;
 use tessera_ir::Verified;
 use tessera_ir::graph::{Builder, DeclKind, Effect, Module, Value, verify};
@@ -52,7 +52,7 @@ pub fn run(groups: &Groups<'_>) -> Result<Fused, Error> {
         let (mut args, mut results) = (Vec::new(), Vec::new());
         for &n in nodes {
             let node = &module.nodes[n];
-            for v in operands(&node.op) {
+            for v in node.op.operands() {
                 if inner.contains_key(&v) {
                     continue;
                 }

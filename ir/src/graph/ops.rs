@@ -2,7 +2,7 @@
 
 use super::attrs::{Engram, Rope, Round};
 use super::module::Value;
-use crate::text::{Attr, Operand, OperandRef};
+use crate::text::op_table;
 
 /// What an op does beside giving results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,58 +16,16 @@ pub enum Effect {
 macro_rules! ops {
     ($( $(#[$doc:meta])* $name:ident = $mnemonic:literal
         ( $($operand:ident : $oty:ty),* ) { $($attr:ident : $aty:ty),* } $effect:ident; )*) => {
-        /// An operation on whole tensors.
-        #[derive(Clone, Debug, PartialEq)]
-        pub enum Op { $(
-            $(#[$doc])*
-            $name {
-                $(#[doc = concat!("Operand `", stringify!($operand), "`.")] $operand: $oty,)*
-                $(#[doc = concat!("Attribute `", stringify!($attr), "`.")] $attr: $aty,)*
-            },
-        )* }
+        op_table! {
+            /// An operation on whole tensors.
+            Op over Value;
+            $( $(#[$doc])* $name = $mnemonic ( $($operand : $oty),* ) { $($attr : $aty),* }; )*
+        }
 
         impl Op {
-            /// Mnemonics in table order.
-            pub const MNEMONICS: &'static [&'static str] = &[$($mnemonic),*];
-
-            /// Name in the text form.
-            pub fn mnemonic(&self) -> &'static str {
-                match self { $(Op::$name { .. } => $mnemonic),* }
-            }
             /// What the op does beside giving results.
             pub fn effect(&self) -> Effect {
                 match self { $(Op::$name { .. } => Effect::$effect),* }
-            }
-            /// Calls `f` with the name of each operand and its values, in table order.
-            pub fn for_each_operand<'a>(&'a self, mut f: impl FnMut(&'static str, OperandRef<'a, Value>)) {
-                match self { $(Op::$name { $($operand,)* .. } => { $(f(stringify!($operand), $operand.as_operand());)* })* }
-                let _ = &mut f;
-            }
-            /// Replaces every operand value by `f` of it.
-            pub fn map_operands(&mut self, mut f: impl FnMut(Value) -> Value) {
-                match self { $(Op::$name { $($operand,)* .. } => { $($operand.map_values(&mut f);)* })* }
-                let _ = &mut f;
-            }
-            /// Calls `f` with the name of each attribute and the attribute, in table order.
-            pub fn for_each_attr<'a>(&'a self, mut f: impl FnMut(&'static str, &'a dyn Attr)) {
-                match self { $(Op::$name { $($attr,)* .. } => { $(f(stringify!($attr), $attr);)* })* }
-                let _ = &mut f;
-            }
-            /// Reads operands and attributes of the op called `mnemonic` from `p`; `None` for an unknown name.
-            pub fn parse_body<P: crate::text::OpReader<Value>>(mnemonic: &str, p: &mut P) -> Option<Result<Op, P::Error>> {
-                $(if mnemonic == $mnemonic {
-                    let read = |p: &mut P| -> Result<Op, P::Error> {
-                        p.begin_operands()?;
-                        $(let $operand: $oty = p.operand(stringify!($operand))?;)*
-                        p.end_operands()?;
-                        p.begin_attrs()?;
-                        $(let $attr: $aty = p.attr(stringify!($attr))?;)*
-                        p.end_attrs()?;
-                        Ok(Op::$name { $($operand,)* $($attr,)* })
-                    };
-                    return Some(read(p));
-                })*
-                None
             }
         }
     };

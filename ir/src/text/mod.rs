@@ -9,6 +9,7 @@ mod cursor;
 mod error;
 mod lex;
 mod near;
+mod table;
 mod tensor;
 
 pub use attr::{Attr, ReadAttr, print_record, read_field};
@@ -17,4 +18,5 @@ pub use cursor::{Cursor, quote};
 pub use error::{ParseError, SyntaxError};
 pub use lex::{Kind, PAIRS, Span, Token, is_word};
 pub use near::nearest;
+pub(crate) use table::op_table;
 pub use tensor::{is_symbol, read_dim, read_format, read_shape, read_type};

@@ -206,7 +206,7 @@ impl RoleBuilder<'_> {
     }
     /// Appends an op and gives its result, if it has one.
     pub fn emit(&mut self, op: Op) -> Option<Value> {
-        if self.poisoned(&operands(&op)) {
+        if self.poisoned(&op.operands()) {
             return None;
         }
         match infer(&op, self.kernel) {
@@ -293,10 +293,4 @@ impl RoleBuilder<'_> {
             fault: Box::new(fault),
         });
     }
-}
-
-fn operands(op: &Op) -> Vec<Value> {
-    let mut all = Vec::new();
-    op.for_each_operand(|_, operand| all.extend(operand.values()));
-    all
 }

@@ -3,71 +3,18 @@
 use super::attrs::{Binary, IndexOp, Reduce, Unary};
 use super::kernel::Value;
 use crate::graph::{Rope, Round};
-use crate::text::{Attr, Operand, OperandRef};
+use crate::text::op_table;
 use crate::types::{Dim, Format};
-
-macro_rules! ops {
-    ($( $(#[$doc:meta])* $name:ident = $mnemonic:literal
-        ( $($operand:ident : $oty:ty),* ) { $($attr:ident : $aty:ty),* }; )*) => {
-        /// An operation of a role.
-        #[derive(Clone, Debug, PartialEq)]
-        pub enum Op { $(
-            $(#[$doc])*
-            $name {
-                $(#[doc = concat!("Operand `", stringify!($operand), "`.")] $operand: $oty,)*
-                $(#[doc = concat!("Attribute `", stringify!($attr), "`.")] $attr: $aty,)*
-            },
-        )* }
-
-        impl Op {
-            /// Mnemonics in table order.
-            pub const MNEMONICS: &'static [&'static str] = &[$($mnemonic),*];
-
-            /// Name in the text form.
-            pub fn mnemonic(&self) -> &'static str {
-                match self { $(Op::$name { .. } => $mnemonic),* }
-            }
-            /// Calls `f` with the name of each operand and its values, in table order.
-            pub fn for_each_operand<'a>(&'a self, mut f: impl FnMut(&'static str, OperandRef<'a, Value>)) {
-                match self { $(Op::$name { $($operand,)* .. } => { $(f(stringify!($operand), $operand.as_operand());)* })* }
-                let _ = &mut f;
-            }
-            /// Replaces every operand value by `f` of it.
-            pub fn map_operands(&mut self, mut f: impl FnMut(Value) -> Value) {
-                match self { $(Op::$name { $($operand,)* .. } => { $($operand.map_values(&mut f);)* })* }
-                let _ = &mut f;
-            }
-            /// Calls `f` with the name of each attribute and the attribute, in table order.
-            pub fn for_each_attr<'a>(&'a self, mut f: impl FnMut(&'static str, &'a dyn Attr)) {
-                match self { $(Op::$name { $($attr,)* .. } => { $(f(stringify!($attr), $attr);)* })* }
-                let _ = &mut f;
-            }
-            /// Reads operands and attributes of the op called `mnemonic` from `p`; `None` for an unknown name.
-            pub fn parse_body<P: crate::text::OpReader<Value>>(mnemonic: &str, p: &mut P) -> Option<Result<Op, P::Error>> {
-                $(if mnemonic == $mnemonic {
-                    let read = |p: &mut P| -> Result<Op, P::Error> {
-                        p.begin_operands()?;
-                        $(let $operand: $oty = p.operand(stringify!($operand))?;)*
-                        p.end_operands()?;
-                        p.begin_attrs()?;
-                        $(let $attr: $aty = p.attr(stringify!($attr))?;)*
-                        p.end_attrs()?;
-                        Ok(Op::$name { $($operand,)* $($attr,)* })
-                    };
-                    return Some(read(p));
-                })*
-                None
-            }
-        }
-    };
-}
 
 // Operand conventions. `view`: a parameter. `at`: one index for each dimension of the view, outermost first; a block of
 // rows × cols starts there (rows along the second-last dimension, which a rank-1 view lacks). It lies inside the view, and
 // begins at a scale group, in panels at a multiple of 16 rows. `outer`: indices of leading dimensions; the others but
 // the last, flattened, are the rows. `slot`: a slot the role owns. Rows that were never copied are undefined, and so is
 // what is computed from them; nothing undefined may reach memory, a selection or an index.
-ops! {
+op_table! {
+    /// An operation of a role.
+    Op over Value;
+
     // ---- indices -------------------------------------------------------------------------------------------------
     /// The number `value`. Result: index.
     IndexConst = "index.const" () { value: i64 };

@@ -51,7 +51,7 @@ fn row_dim(f: &Fragment<'_>) -> Option<Dim> {
     let node = f.module.nodes.first()?;
     let of = match node.op.effect() {
         Effect::Pure => node.first,
-        Effect::State => crate::interface::operands(&node.op).get(1).copied()?,
+        Effect::State => node.op.operands().get(1).copied()?,
     };
     f.ty(of).shape.first().cloned()
 }

@@ -202,16 +202,27 @@ impl Instance {
     }
 
     /// Bytes of weights, and bytes of each other buffer for a unit of its leading symbol. States are left out: a launch
-    /// reads a small part of them.
+    /// reads a small part of them. Of stacked weights a choice of an expert reads one matrix; choices are counted by the
+    /// launch's lists of them, which have a multiple of the rows.
     fn traffic(&self, program: &Program, args: &[usize]) -> (usize, Vec<(usize, usize)>) {
         let (mut fixed, mut units) = (0usize, Vec::new());
+        let choices = args.iter().find_map(|i| match program.buffers[*i].ty.shape.as_slice() {
+            [Dim::Sym { sym, times }] if *times > 1 => Some((self.symbols.id(sym)?, *times)),
+            _ => None,
+        });
         for b in args.iter().map(|i| &program.buffers[*i]) {
             match (b.ty.shape.first(), &b.kind) {
                 (_, BufferKind::State) | (None, _) => {}
                 (Some(Dim::Fixed(_)), _) if b.ty.layout == Layout::Rows => {}
-                (Some(Dim::Fixed(_)), _) => {
+                (Some(Dim::Fixed(first)), _) => {
                     let planes = b.ty.plane_bytes(&Bindings::new()).unwrap_or_default();
-                    fixed = planes.iter().fold(fixed, |n, p| n.saturating_add(*p));
+                    let bytes = planes.iter().fold(0usize, |n, p| n.saturating_add(*p));
+                    match choices {
+                        Some((id, times)) if b.ty.shape.len() == 3 => {
+                            units.push((id, bytes / (*first).max(1) * times))
+                        }
+                        _ => fixed = fixed.saturating_add(bytes),
+                    }
                 }
                 (Some(Dim::Sym { sym, .. }), _) => {
                     let mut one = Bindings::new();

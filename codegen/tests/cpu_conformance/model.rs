@@ -1,4 +1,5 @@
-//! Every kernel of a whole model on real operands: compiled code against the interpreter of its Tile IR.
+//! A whole model cut into kernels: what the module gives, its fragments give on the oracle, their schedules on the Tile IR
+//! interpreter, and the compiled code, bit for bit.
 
 use crate::data::Arg;
 use crate::{CPU, exact, loader};
@@ -38,11 +39,7 @@ fn roots(module: &Module) -> BTreeMap<Value, Value> {
     }
     for n in &module.nodes {
         if n.op.effect() == Effect::State {
-            let mut first = None;
-            n.op.for_each_operand(|_, o| {
-                first.get_or_insert(o.values()[0]);
-            });
-            roots.insert(n.first, roots[&first.expect("a state op has an operand")]);
+            roots.insert(n.first, roots[&n.op.operands()[0]]);
         }
     }
     roots
@@ -81,7 +78,15 @@ fn run(kernel: &Verified<tile::Kernel>, bindings: &Bindings, tensors: &[Tensor])
     want
 }
 
-/// Runs the calls of a fused module in order on the oracle, and each one's kernel on the same operands.
+fn tensors(inputs: &[(&'static str, &[i32])]) -> BTreeMap<String, Tensor> {
+    inputs.iter().map(|(n, v)| ((*n).to_owned(), Tensor::i32([v.len()], v.to_vec()))).collect()
+}
+
+fn same(what: &str, got: &Tensor, want: &Tensor) {
+    crate::compare(what, &got.data, &want.data, crate::EXACT);
+}
+
+/// Runs the calls of a fused module in order on the oracle, and each one's kernel on the same operands. Gives the outputs.
 fn walk(
     plan: &Plan,
     module: usize,
@@ -90,7 +95,7 @@ fn walk(
     weights: &dyn Weights,
     state: &mut State,
     seen: &mut BTreeSet<String>,
-) {
+) -> BTreeMap<String, Tensor> {
     let (_, fused, of): &(String, Fused, Vec<usize>) = &plan.modules[module];
     let outer_roots = roots(&fused.module);
     let mut values: BTreeMap<Value, Tensor> = BTreeMap::new();
@@ -126,10 +131,19 @@ fn walk(
             .collect();
         let out = interp::run(fragment, bindings, &given, &weights, &mut inner).expect("the oracle runs");
         let inner_roots = roots(fragment);
-        let plain = fragment.outputs.iter().filter(|o| !inner_roots.contains_key(&o.value));
-        params.extend(plain.map(|o| out[&o.name].clone()));
+        let plain: Vec<_> = fragment.outputs.iter().filter(|o| !inner_roots.contains_key(&o.value)).collect();
+        params.extend(plain.iter().map(|o| out[&o.name].clone()));
         let kernel = &plan.kernels[of[call.fragment]].kernel;
-        run(kernel, bindings, &params);
+        let results = run(kernel, bindings, &params);
+        let (operands, outputs) = results.split_at(fragment.decls.len());
+        for (o, result) in plain.iter().zip(outputs) {
+            same(&format!("{}, output {}", kernel.name, o.name), result, &out[&o.name]);
+        }
+        for (d, result) in fragment.decls.iter().zip(operands) {
+            if let Some(after) = inner.get(&d.name) {
+                same(&format!("{}, state {}", kernel.name, d.name), result, after);
+            }
+        }
         seen.insert(kernel.name.clone());
         for (outer, o) in call.results.iter().zip(&fragment.outputs) {
             if !outer_roots.contains_key(outer) {
@@ -142,21 +156,23 @@ fn walk(
             }
         }
     }
+    fused.module.outputs.iter().map(|o| (o.name.clone(), values[&o.value].clone())).collect()
 }
 
-fn every_kernel(mode: Mode, knobs: tessera_kernels::Config) {
+fn every_kernel(mode: Mode, trace: bool, knobs: tessera_kernels::Config) {
     let config = Config::from_dir(DIR, &ConfigOptions::default()).expect("config");
     let topology = Topology::derive(&config);
     let checkpoint = Checkpoint::open(DIR).expect("checkpoint");
     let map = TokenMap::of_model(DIR, &config, None).expect("token map");
     let weights = DecodedWeights::new(&config, &checkpoint, &map).expect("weights");
-    let options = BuildOptions { mode, trace: false, teacher: false, replay: false };
+    let options = BuildOptions { mode, trace, teacher: false, replay: false };
     let module = verify(step(&config, &topology, options)).expect("a valid module");
     let drafts = verify(draft(&config, &topology, mode)).expect("a valid module");
-    let plan = Plan::new(&[("step", module.clone()), ("draft", drafts)], &knobs).expect("a plan");
+    let plan = Plan::new(&[("step", module.clone()), ("draft", drafts.clone())], &knobs).expect("a plan");
     let mut bindings = Bindings::new();
     Capacity { slots: 2, tokens: 64, rows: 16 }.bind(&config, &mut bindings);
     let mut state = State::zeros(&module, &bindings).expect("states");
+    let mut whole = state.clone();
     let mut start = [0usize; 2];
     let mut seen = BTreeSet::new();
     let mut rng = crate::data::Rng::new(11);
@@ -170,13 +186,19 @@ fn every_kernel(mode: Mode, knobs: tessera_kernels::Config) {
             start[slot] += tokens.len();
         }
         rows.bind(&mut bindings);
-        walk(&plan, 0, &bindings, &rows.inputs(), &weights, &mut state, &mut seen);
+        let got = walk(&plan, 0, &bindings, &rows.inputs(), &weights, &mut state, &mut seen);
+        let inputs = tensors(&rows.inputs());
+        let want = interp::run(&module, &bindings, &inputs, &weights, &mut whole).expect("the oracle runs");
+        assert!(want == got && whole == state, "the fused step differs from the whole");
         let mut block = DraftRows::default();
         for (slot, length) in start.iter().enumerate() {
             block.push(&config, slot, *length, 5, 0);
         }
         block.bind(&config, &mut bindings);
-        walk(&plan, 1, &bindings, &block.inputs(), &weights, &mut state, &mut seen);
+        let got = walk(&plan, 1, &bindings, &block.inputs(), &weights, &mut state, &mut seen);
+        let inputs = tensors(&block.inputs());
+        let want = interp::run(&drafts, &bindings, &inputs, &weights, &mut whole).expect("the oracle runs");
+        assert!(want == got, "the fused draft differs from the whole");
     }
     assert_eq!(seen.len(), plan.kernels.len(), "some kernel never ran");
 }
@@ -184,7 +206,7 @@ fn every_kernel(mode: Mode, knobs: tessera_kernels::Config) {
 #[test]
 fn kernels_of_a_model_with_default_knobs() {
     for mode in Mode::ALL {
-        every_kernel(mode, tessera_kernels::Config::default());
+        every_kernel(mode, false, tessera_kernels::Config::default());
     }
 }
 
@@ -198,6 +220,6 @@ fn kernels_of_a_model_with_small_tiles() {
         mix_rows: 3,
     };
     for mode in Mode::ALL {
-        every_kernel(mode, knobs);
+        every_kernel(mode, true, knobs);
     }
 }

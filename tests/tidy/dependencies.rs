@@ -2,6 +2,7 @@
 
 use crate::{report, root};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::process::Command;
 
 /// Crates of this repository and those they may use outside tests. ARCHITECTURE.md has them as a table.
@@ -18,15 +19,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
 /// Beginnings of the names of crates that compile: only `tessera-codegen` may use them.
 const COMPILERS: &[&str] = &["cranelift", "inkwell", "llvm", "wasmtime"];
 
-fn packages() -> Vec<Value> {
+fn cargo(args: &[&str]) -> Vec<u8> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-    let out = Command::new(cargo)
-        .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
-        .current_dir(root())
-        .output()
-        .expect("cargo starts");
+    let out = Command::new(cargo).args(args).current_dir(root()).output().expect("cargo starts");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-    let metadata: Value = serde_json::from_slice(&out.stdout).expect("metadata is JSON");
+    out.stdout
+}
+
+fn packages() -> Vec<Value> {
+    let out = cargo(&["metadata", "--no-deps", "--offline", "--format-version", "1"]);
+    let metadata: Value = serde_json::from_slice(&out).expect("metadata is JSON");
     metadata["packages"].as_array().expect("packages").clone()
 }
 
@@ -75,4 +77,25 @@ fn only_codegen_uses_a_compiler() {
     }
     report("compilers outside codegen", &findings);
     assert!(used, "codegen uses no compiler by a known name: the list is out of date");
+}
+
+/// Foreign crates with the features that a command turns on.
+fn features(scope: &[&str]) -> BTreeSet<String> {
+    let tree = ["tree", "--offline", "--no-dedupe", "--prefix", "none", "--format", "{p} with {f}"];
+    let out = String::from_utf8(cargo(&[&tree, scope].concat())).expect("a tree of names");
+    let foreign =
+        |line: &&str| !line.starts_with("tessera") && !line.starts_with("xtask") && !line.is_empty();
+    out.lines().filter(foreign).map(|line| line.trim_end().to_owned()).collect()
+}
+
+#[test]
+fn the_program_and_its_tests_share_compiled_dependencies() {
+    let run = features(&["--package", "tessera", "--edges", "normal,build"]);
+    let test = features(&["--workspace", "--edges", "normal,build,dev"]);
+    assert!(run.len() > 50, "{} crates only: the search is broken", run.len());
+    let findings: Vec<String> = run.difference(&test).cloned().collect();
+    report(
+        "crates that `cargo test` would compile again, with more features than `cargo run` turns on",
+        &findings,
+    );
 }

@@ -196,7 +196,7 @@ fn figures(shape: &[usize], a: &[f64], b: &[f64], mut passes: impl FnMut(f64, f6
         count += 1;
     }
     out.rel_l2 = if dd == 0.0 { 0.0 } else { (dd / bb).sqrt() };
-    out.cosine = if aa == 0.0 && bb == 0.0 { 1.0 } else { ab / (aa.sqrt() * bb.sqrt()) };
+    out.cosine = if aa == 0.0 && bb == 0.0 { 1.0 } else { (ab / (aa.sqrt() * bb.sqrt())).clamp(-1.0, 1.0) };
     out.mean_signed = if count == 0 { 0.0 } else { sum / count as f64 };
     out
 }

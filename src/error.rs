@@ -55,7 +55,9 @@ impl Error {
             Error::Model(_) => "model",
             Error::Graph(_) | Error::Compile(_) => "compile",
             Error::Runtime(tessera_runtime::Error::Request(_)) | Error::Request(_) => "request",
-            Error::Runtime(tessera_runtime::Error::Model(_)) => "model",
+            Error::Runtime(tessera_runtime::Error::Model(_) | tessera_runtime::Error::NotFinite { .. }) => {
+                "model"
+            }
             Error::Runtime(_) | Error::Oracle(_) => "runtime",
             Error::Unsupported(_) => "unsupported",
             Error::Read { .. } | Error::Write { .. } => "io",

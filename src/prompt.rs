@@ -28,6 +28,17 @@ impl Prompt {
     /// The prompt is empty, has an id outside the vocabulary, is longer than the model has positions, or needs a
     /// tokenizer or a special token that the folder lacks.
     pub fn ids(&self, folder: &ModelFolder) -> Result<Vec<u32>> {
+        // A text that must be too long is refused before the tokenizer spends time and memory on it.
+        if let Prompt::Text(text) | Prompt::Question(text, _) = self {
+            let (least, most) =
+                (folder.text()?.least_tokens(text.len()), folder.config.text.max_position_embeddings);
+            if least > most {
+                return Err(Error::Request(format!(
+                    "the prompt has {} bytes, which are {least} tokens or more, but the model has {most} positions (max_position_embeddings); shorten it",
+                    text.len()
+                )));
+            }
+        }
         let ids = match self {
             Prompt::Text(text) | Prompt::Question(text, _) if text.is_empty() => {
                 return Err(Error::Request("the prompt is empty; give at least one character".to_owned()));

@@ -39,12 +39,23 @@ pub fn write(path: &Path, tensors: &Tensors) -> Result<()> {
     write_whole(path, &content)
 }
 
-/// Writes a file by way of a temporary one beside it.
+/// Writes a file by way of a temporary one beside it. A link is followed: its target is replaced.
 ///
 /// # Errors
-/// The folder or the file cannot be written.
+/// The folder or the file cannot be written, or something other than a file lies there (a device, a pipe, a folder).
 pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
     let fault = |source| Error::Write { path: path.to_owned(), source };
+    let target = match std::fs::metadata(path) {
+        Ok(there) if !there.is_file() => {
+            return Err(fault(std::io::Error::other(
+                "it is not a regular file, which alone can be replaced whole",
+            )));
+        }
+        Ok(_) => std::fs::canonicalize(path).map_err(fault)?,
+        Err(_) => path.to_owned(),
+    };
+    let path = target.as_path();
+    let named = |source: std::io::Error| fault(std::io::Error::new(source.kind(), plain(&source)));
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".tessera-");
@@ -54,10 +65,16 @@ pub fn write_whole(path: &Path, content: &[u8]) -> Result<()> {
         use std::os::unix::fs::PermissionsExt;
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
-    let mut file = builder.tempfile_in(folder).map_err(fault)?;
+    let mut file = builder.tempfile_in(folder).map_err(named)?;
     file.write_all(content).and_then(|()| file.as_file().sync_all()).map_err(fault)?;
     file.persist(path).map_err(|error| fault(error.error))?;
     Ok(())
+}
+
+/// What the system says, without the name of the temporary file.
+fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" at path ").next().unwrap_or(&text).to_owned()
 }
 
 /// Values of a stored tensor.
@@ -167,6 +184,22 @@ mod tests {
         assert_eq!(file.tensor("a").unwrap().shape, [2, 1]);
         assert_eq!(values(&file.tensor("b").unwrap()), Values::Ints(vec![-3]));
         assert_eq!(values(&file.tensor("c").unwrap()), Values::Ints(vec![1 << 40]));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_and_devices_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        std::fs::write(&file, "old").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        write_whole(&link, b"new").unwrap();
+        assert_eq!(std::fs::read(&file).unwrap(), b"new");
+        assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+        let message = write_whole(Path::new("/dev/null"), b"x").unwrap_err().to_string();
+        assert!(message.contains("not a regular file"), "{message}");
+        let message = write_whole(&folder.path().join("no/such"), b"x").unwrap_err().to_string();
+        assert!(!message.contains(".tessera-"), "{message}");
     }
 
     #[test]

@@ -88,6 +88,37 @@ pub fn read(path: &Path) -> Result<(String, Level)> {
     Ok((source, level))
 }
 
+/// The texts of a file: each begins with a line that names its level. A piece keeps the line numbers of the file, its
+/// predecessors being empty lines. A file whose first line names no level is one piece.
+pub fn pieces(source: &str, level: Level) -> Vec<(String, Level)> {
+    let mut found: Vec<(String, Level)> = Vec::new();
+    for (before, line) in source.split_inclusive('\n').enumerate() {
+        let begins = match line.split_whitespace().next() {
+            Some("tessera.graph") => Some(Level::Graph),
+            Some("tessera.tile") => Some(Level::Tile),
+            _ => None,
+        };
+        match (begins, found.last_mut()) {
+            (Some(level), Some(_)) => found.push(("\n".repeat(before) + line, level)),
+            // Comments before the first text are part of it.
+            (_, None) => found.push(("\n".repeat(before) + line, begins.unwrap_or(level))),
+            (None, Some((text, _))) => text.push_str(line),
+        }
+    }
+    match found.as_slice() {
+        [(first, _), _, ..]
+            if first.lines().all(|l| l.trim().is_empty() || l.trim_start().starts_with(';')) =>
+        {
+            found.remove(0);
+        }
+        _ => {}
+    }
+    if found.is_empty() {
+        found.push((source.to_owned(), level));
+    }
+    found
+}
+
 /// Parses and verifies a text.
 ///
 /// # Errors

@@ -34,6 +34,7 @@ fn transcript(folder: &Path, cases: &[&[&str]]) -> String {
 fn prompt_and_option_faults() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("latin1.txt"), b"caf\xe9 ole").unwrap();
+    std::fs::write(folder.path().join("long.txt"), "a".repeat(1 << 20)).unwrap();
     let long = vec!["1"; 4097].join(",");
     let cases: &[&[&str]] = &[
         &["run"],
@@ -58,6 +59,13 @@ fn prompt_and_option_faults() {
         &["run", "--prompt", "x", "--think"],
         &["run", "--prompt", "x", "--chat", "--think", "--effort", "101"],
         &["run", "--prompt", "x", "--chat", "--think"],
+        &["run", "--prompt", "x", "--strict"],
+        &["run", "--prompt", "x", "--top-k", "-1"],
+        &["run", "--prompt", "x", "--accept-config", "nope"],
+        &["run", "--prompt-file", "DIR/long.txt"],
+        &["inspect", "--memory", "--context", "100000000000"],
+        &["logits", "--tokens", "0,5", "--engine", "oracle", "--threads", "2", "--out", "DIR/x"],
+        &["logits", "--tokens", "0,5", "--out", "/dev/null"],
         &["run", "--jobs", "DIR/no-such-file"],
         &["run", "--model", "tests/data/random-v41", "--prompt", "x"],
         &["run", "--model", "tests/data/random-v41", "--tokens", "1", "--stop", "x"],
@@ -190,4 +198,27 @@ fn an_argument_that_is_not_utf8_is_refused() {
     let bad = OsStr::from_bytes(b"caf\xe9");
     let ran = tessera([OsStr::new("run"), OsStr::new("--prompt"), bad]).expect(2);
     assert!(ran.stderr.contains("UTF-8"), "{}", ran.stderr);
+}
+
+/// A NaN among the weights reaches every logit; no token can be chosen from that.
+#[test]
+fn a_damaged_weight_is_an_error_and_no_text() {
+    let folder = tempfile::tempdir().unwrap();
+    for file in ["config.json", "token_map.json", "model.safetensors"] {
+        std::fs::copy(repo("tests/data/random-v41").join(file), folder.path().join(file)).unwrap();
+    }
+    let path = folder.path().join("model.safetensors");
+    let mut bytes = std::fs::read(&path).unwrap();
+    let header = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    let json: serde_json::Value = serde_json::from_slice(&bytes[8..8 + header]).unwrap();
+    let at = json["layers.0.attn.kv_norm.weight"]["data_offsets"][0].as_u64().unwrap() as usize;
+    bytes[8 + header + at..][..2].copy_from_slice(&0x7fc0_u16.to_le_bytes());
+    std::fs::write(&path, bytes).unwrap();
+    for sampling in [&[][..], &["--temperature", "1"]] {
+        let model = folder.path().to_str().unwrap();
+        let args = [&["run", "--model", model, "--tokens", "1,5", "--max-tokens", "2"], sampling].concat();
+        let ran = tessera(&args);
+        assert!(ran.code == 2 && ran.stdout.is_empty(), "{} {}", ran.code, ran.stdout);
+        assert!(ran.stderr.contains("logits at position 2 are not finite"), "{}", ran.stderr);
+    }
 }

@@ -69,6 +69,25 @@ fn every_kernel_of_a_graph_is_a_sound_file_of_its_own() {
 }
 
 #[test]
+fn what_build_prints_can_be_checked_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let step = write(folder.path(), "step.tir", &graph("step", "ref"));
+    for (emit, name) in [("graph", "fragments.tir"), ("tile", "kernels.tile")] {
+        let built = run("build", &step, &["--target", "cpu", "--emit", emit]);
+        assert_eq!(built.code, 0, "{}", built.stderr);
+        let checked = run("check", &write(folder.path(), name, &built.stdout), &[]);
+        assert_eq!(checked.code, 0, "{}{}", checked.stdout, checked.stderr);
+        let sound = checked.stdout.lines().filter(|line| line.ends_with("is sound")).count();
+        assert!(sound > 20 && sound == checked.stdout.lines().count(), "{}", checked.stdout);
+        // A fault in the last text has its line in the file.
+        let broken = format!("{}tessera.{emit} 1\n?", built.stdout);
+        let checked = run("check", &write(folder.path(), name, &broken), &[]);
+        let line = format!("line {}", broken.lines().count());
+        assert!(checked.code == 2 && checked.stdout.contains(&line), "{}", checked.stdout);
+    }
+}
+
+#[test]
 fn every_pass_can_be_looked_at() {
     let folder = tempfile::tempdir().unwrap();
     let file = write(folder.path(), "graph.tir", &graph("step", "ref"));

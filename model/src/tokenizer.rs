@@ -5,7 +5,7 @@ mod stream;
 use std::path::Path;
 
 use tokenizers::tokenizer::{Model, Normalizer, OffsetReferential, OffsetType, PreTokenizer};
-use tokenizers::{DecoderWrapper, NormalizedString, PreTokenizedString};
+use tokenizers::{DecoderWrapper, NormalizedString, NormalizerWrapper, PreTokenizedString};
 
 use crate::config::{Config, read_text};
 use crate::error::{Error, Result};
@@ -186,6 +186,19 @@ impl Tokenizer {
         let end = *self.ends.get(at).ok_or(Error::TokenRange { id: u64::from(id), size: self.len() })?;
         let start = at.checked_sub(1).map_or(0, |before| self.ends[before]);
         Ok(&self.bytes[start..end])
+    }
+
+    /// A number of tokens that no text of `bytes` bytes falls short of: each token stands for so many bytes at most. 0 where
+    /// a normalizer may shorten texts.
+    pub fn least_tokens(&self, bytes: usize) -> usize {
+        match self.inner.get_normalizer() {
+            None => {}
+            Some(NormalizerWrapper::Sequence(steps)) if steps.as_ref().is_empty() => {}
+            Some(_) => return 0,
+        }
+        let starts = std::iter::once(&0).chain(&self.ends);
+        let longest = self.ends.iter().zip(starts).map(|(end, start)| end - start).max();
+        bytes / longest.unwrap_or(0).max(1)
     }
 
     /// Whether a token is special: part of the structure, not of the text.

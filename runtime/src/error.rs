@@ -63,6 +63,12 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// The model's logits are no numbers to choose from.
+    #[error("the logits at position {position} are not finite; a weight of the model is damaged")]
+    NotFinite {
+        /// Position of the token to choose.
+        position: usize,
+    },
     /// A request cannot be run as asked.
     #[error("{0}")]
     Request(String),

@@ -84,7 +84,11 @@ pub fn generate(
     loop {
         let replayed = steps == 0 && request.replay.is_some();
         let logits = if replayed { engine.replay_logits()? } else { engine.logits()? };
-        let token = sampler.choose(logits, &request.sampling, engine.len(slot));
+        let position = engine.len(slot);
+        if logits.iter().any(|x| !x.is_finite()) {
+            return Err(Error::NotFinite { position });
+        }
+        let token = sampler.choose(logits, &request.sampling, position);
         tokens.push(token);
         let stopped = each(token).is_break();
         if token == request.eos || stopped {

@@ -38,7 +38,7 @@ impl Sampling {
                 Err(Error::Request(format!("{name} is {v}, it must be {what}")))
             }
         };
-        range("temperature", self.temperature, 0.0, 1e4, "0 or a positive number")?;
+        range("temperature", self.temperature, 0.0, 1e4, "between 0 and 10000")?;
         range("top_p", self.top_p, f32::MIN_POSITIVE, 1.0, "above 0 and at most 1")?;
         range("min_p", self.min_p, 0.0, 1.0, "between 0 and 1")
     }

@@ -28,6 +28,14 @@ impl ModelArgs {
             None => default_model()?,
         };
         let folder = ModelFolder::open(path, &ConfigOptions { accept: self.accept_config.clone() })?;
+        for key in &self.accept_config {
+            let ignored = |path: &String| path == key || path.rsplit('.').next() == Some(key);
+            if !folder.config.accepted.iter().any(ignored) {
+                return Err(Failure::Input(format!(
+                    "--accept-config {key}: the configuration has no unknown key of this name; leave the option out"
+                )));
+            }
+        }
         for note in folder.notes() {
             output::note(&note);
         }

@@ -8,6 +8,8 @@ use tessera::texts::{self, Fault};
 
 /// Parse and verify a file of Graph IR (.tir) or Tile IR (.tile)
 ///
+/// A file may hold several texts, as `build` prints them; each is checked.
+///
 /// A text that does not follow its grammar is bad input (exit code 2); one that breaks rules of its level fails the check
 /// (exit code 1), and all its faults are listed.
 #[derive(Debug, clap::Args)]
@@ -40,8 +42,19 @@ struct FaultReport {
 
 pub(crate) fn main(args: &Args) -> Done {
     let (source, level) = texts::read(&args.file)?;
+    let mut worst = Ok(());
+    for (text, level) in texts::pieces(&source, level) {
+        let one = check_one(args, &text, level);
+        if let (Err(_), Ok(()) | Err(Failure::Check(_))) = (&one, &worst) {
+            worst = one;
+        }
+    }
+    worst
+}
+
+fn check_one(args: &Args, source: &str, level: texts::Level) -> Done {
     let file = args.file.display().to_string();
-    let (name, faults) = match texts::check(&source, level) {
+    let (name, faults) = match texts::check(source, level) {
         Ok(content) => (Some(content.name().to_owned()), Vec::new()),
         Err(faults) => (None, faults),
     };

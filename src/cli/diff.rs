@@ -114,7 +114,9 @@ pub(crate) fn main(args: &Args) -> Done {
     if failed == 0 {
         return Ok(());
     }
-    Err(Failure::Check(format!("{failed} of {count} tensors differ by more than the tolerance")))
+    Err(Failure::Check(format!(
+        "{failed} of {count} tensors differ by more than the tolerance or are in one file only"
+    )))
 }
 
 fn problem(outcome: &Outcome) -> Option<String> {

@@ -14,7 +14,7 @@ use tessera::ir::graph;
 use tessera::load::ModelFolder;
 use tessera::model::graph::Mode;
 use tessera::model::{LayerKind, LayerRole};
-use tessera::session::default_threads;
+use tessera::session::{check_context, default_threads};
 
 /// Show a model's topology, its graph, its fused plan or its memory
 ///
@@ -144,8 +144,9 @@ pub(crate) fn main(args: &Args) -> Done {
     let plan =
         if args.plan { Some(plan::report(&compile::plan(config, topology, build)?, program)) } else { None };
     let memory = if args.memory {
+        check_context(config, args.context)?;
         let size = memory::Size {
-            context: args.context.min(config.text.max_position_embeddings),
+            context: args.context,
             rows: args.prefill_chunk,
             threads: args.threads.unwrap_or_else(default_threads),
         };

@@ -181,6 +181,11 @@ fn compute(
     };
     match args.engine {
         Engine::Oracle => {
+            if args.threads.is_some() {
+                return Err(Failure::Input(
+                    "--threads is for --engine cpu: the oracle runs on one".to_owned(),
+                ));
+            }
             let weights = folder.decoded_weights()?;
             let mut runner = OracleRunner::new(&folder, &weights, build, context, ask.chunk)?;
             Ok(collect(&mut runner)?)

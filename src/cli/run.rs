@@ -60,10 +60,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "X", default_value_t = 1.0, allow_negative_numbers = true)]
     top_p: f32,
     /// Choose among so many of the likeliest tokens; 0 means all
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     top_k: usize,
     /// Seed of the random numbers
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     seed: u64,
     /// End the text before this string; several may be given
     #[arg(long, value_name = "STR", num_args = 1..)]
@@ -220,6 +220,11 @@ impl Args {
         ];
         if let Some((option, _)) = options.iter().find(|(_, used)| *used) {
             return later(option);
+        }
+        if self.strict && self.source.jobs.is_none() {
+            return Err(Failure::Input(
+                "--strict needs --jobs: only a file of requests has lines".to_owned(),
+            ));
         }
         if self.replay_keep.is_some() && self.replay == "off" {
             return Err(Failure::Input("--replay-keep needs --replay compact".to_owned()));

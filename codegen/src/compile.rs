@@ -86,20 +86,8 @@ impl Plan {
     fn program(&self, name: &str, fused: &Fused, kernel_of: &[usize]) -> Program {
         let module = &fused.module;
         let types = module.types();
-        let mut state_of: BTreeMap<Value, Value> = BTreeMap::new();
-        for (i, d) in module.decls.iter().enumerate() {
-            if d.kind == DeclKind::State {
-                state_of.insert(Value(i as u32), Value(i as u32));
-            }
-        }
         // A call's state results are newer versions of its state arguments.
-        for node in &module.nodes {
-            if node.op.effect() == tessera_ir::graph::Effect::State
-                && let Some(root) = node.op.operands().first().and_then(|v| state_of.get(v)).copied()
-            {
-                state_of.insert(node.first, root);
-            }
-        }
+        let state_of = module.states();
         let mut buffers: Vec<Buffer> = Vec::new();
         let mut index: BTreeMap<(Value, Layout), usize> = BTreeMap::new();
         let mut steps = Vec::with_capacity(fused.calls.len());

@@ -1,7 +1,7 @@
 //! Groups of nodes that will become one kernel each: what fusion passes merge.
 
 use std::collections::{BTreeMap, BTreeSet};
-use tessera_ir::graph::{DeclKind, Effect, Module, Node, Op, Value};
+use tessera_ir::graph::{Effect, Module, Node, Op, Value};
 use tessera_ir::{Dim, Verified};
 use tessera_kernels::Family;
 
@@ -18,8 +18,8 @@ pub struct Groups<'m> {
     before: Vec<Vec<usize>>,
     /// Node that defines each value, if a node does.
     defined_by: Vec<Option<usize>>,
-    /// For each value the declaration of the state it is a version of.
-    state_of: Vec<Option<usize>>,
+    /// The declaration of which each state value is a version.
+    states: BTreeMap<Value, Value>,
     /// Nodes that read each value, ascending.
     readers: Vec<Vec<usize>>,
     /// Nodes of each group, ascending; empty for groups that were merged away.
@@ -33,18 +33,9 @@ impl<'m> Groups<'m> {
     pub fn new(module: &'m Verified<Module>) -> Self {
         let count = module.value_count();
         let mut defined_by = vec![None; count];
-        let mut state_of = vec![None; count];
-        for (i, d) in module.decls.iter().enumerate() {
-            if d.kind == DeclKind::State {
-                state_of[i] = Some(i);
-            }
-        }
         for (n, node) in module.nodes.iter().enumerate() {
             for v in node.results() {
                 defined_by[v.index()] = Some(n);
-            }
-            if node.op.effect() == Effect::State {
-                state_of[node.first.index()] = node.op.operands().first().and_then(|v| state_of[v.index()]);
             }
         }
         let mut readers: Vec<Vec<usize>> = vec![Vec::new(); count];
@@ -77,7 +68,7 @@ impl<'m> Groups<'m> {
             family: module.nodes.iter().map(|n| seed_family(&n.op)).collect(),
             before,
             defined_by,
-            state_of,
+            states: module.states(),
             readers,
             members: (0..nodes).map(|n| vec![n]).collect(),
             row_dims: module_ref.nodes.iter().map(row_dim).collect(),
@@ -105,8 +96,8 @@ impl<'m> Groups<'m> {
         self.defined_by[v.index()]
     }
     /// The state declaration that `v` is a version of.
-    pub fn state(&self, v: Value) -> Option<usize> {
-        self.state_of[v.index()]
+    pub fn state(&self, v: Value) -> Option<Value> {
+        self.states.get(&v).copied()
     }
     /// Nodes that read `v`.
     pub fn readers(&self, v: Value) -> &[usize] {
@@ -134,7 +125,7 @@ impl<'m> Groups<'m> {
             let stores = self.module.nodes[n].op.effect() == Effect::State;
             for v in self.module.nodes[n].op.operands() {
                 let written_here =
-                    self.state_of[v.index()].is_some() && self.defined_by[v.index()].is_some_and(inside);
+                    self.states.contains_key(&v) && self.defined_by[v.index()].is_some_and(inside);
                 if written_here {
                     return false;
                 }

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::family::Family;
 use std::collections::BTreeMap;
-use tessera_ir::graph::{DeclKind, Effect, Module, Node, Op, Value};
+use tessera_ir::graph::{Effect, Module, Node, Op, Value};
 use tessera_ir::tile::{self, Access, KernelBuilder};
 use tessera_ir::{Dim, TensorType};
 
@@ -17,20 +17,7 @@ pub(crate) struct Fragment<'f> {
 
 impl<'f> Fragment<'f> {
     pub(crate) fn new(family: Family, module: &'f Module) -> Self {
-        let mut state = BTreeMap::new();
-        for (i, d) in module.decls.iter().enumerate() {
-            if d.kind == DeclKind::State {
-                state.insert(Value(i as u32), Value(i as u32));
-            }
-        }
-        for n in &module.nodes {
-            if n.op.effect() == Effect::State
-                && let Some(root) = n.op.operands().first().and_then(|v| state.get(v)).copied()
-            {
-                state.insert(n.first, root);
-            }
-        }
-        Fragment { family, module, types: module.types(), state }
+        Fragment { family, module, types: module.types(), state: module.states() }
     }
     /// Type of a value.
     pub(crate) fn ty(&self, v: Value) -> &'f TensorType {

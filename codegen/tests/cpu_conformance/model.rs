@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tessera_codegen::Plan;
 use tessera_codegen::pipeline::Fused;
 use tessera_ir::graph::interp::{self, State, Tensor, Weights};
-use tessera_ir::graph::{Decl, DeclKind, Effect, Module, Value, verify};
+use tessera_ir::graph::{Decl, DeclKind, Value, verify};
 use tessera_ir::tile::{self, Access};
 use tessera_ir::{Bindings, Verified};
 use tessera_model::graph::{BuildOptions, Mode, draft, step};
@@ -27,22 +27,6 @@ impl Weights for Renamed<'_> {
     fn weight(&self, decl: &Decl) -> Result<Arc<Tensor>, interp::Error> {
         self.inner.weight(&self.names[&decl.name])
     }
-}
-
-/// State declaration that each value is a version of.
-fn roots(module: &Module) -> BTreeMap<Value, Value> {
-    let mut roots = BTreeMap::new();
-    for (i, d) in module.decls.iter().enumerate() {
-        if d.kind == DeclKind::State {
-            roots.insert(Value(i as u32), Value(i as u32));
-        }
-    }
-    for n in &module.nodes {
-        if n.op.effect() == Effect::State {
-            roots.insert(n.first, roots[&n.op.operands()[0]]);
-        }
-    }
-    roots
 }
 
 /// Runs a kernel on `tensors` compiled and interpreted; gives the interpreter's results.
@@ -97,7 +81,7 @@ fn walk(
     seen: &mut BTreeSet<String>,
 ) -> BTreeMap<String, Tensor> {
     let (_, fused, of): &(String, Fused, Vec<usize>) = &plan.modules[module];
-    let outer_roots = roots(&fused.module);
+    let outer_roots = fused.module.states();
     let mut values: BTreeMap<Value, Tensor> = BTreeMap::new();
     for (i, d) in fused.module.decls.iter().enumerate() {
         if let Some((_, v)) = inputs.iter().find(|(n, _)| *n == d.name) {
@@ -130,7 +114,7 @@ fn walk(
             })
             .collect();
         let out = interp::run(fragment, bindings, &given, &weights, &mut inner).expect("the oracle runs");
-        let inner_roots = roots(fragment);
+        let inner_roots = fragment.states();
         let plain: Vec<_> = fragment.outputs.iter().filter(|o| !inner_roots.contains_key(&o.value)).collect();
         params.extend(plain.iter().map(|o| out[&o.name].clone()));
         let kernel = &plan.kernels[of[call.fragment]].kernel;

@@ -1,7 +1,8 @@
 //! A graph module: declarations, nodes in order, outputs; values are numbered in that order.
 
-use super::ops::Op;
+use super::ops::{Effect, Op};
 use crate::types::TensorType;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// An SSA value: declarations first, then node results, numbered in order.
@@ -96,6 +97,17 @@ impl Module {
     /// Types of all values, by value number.
     pub fn types(&self) -> Vec<&TensorType> {
         self.decls.iter().map(|d| &d.ty).chain(self.nodes.iter().flat_map(|n| &n.types)).collect()
+    }
+    /// For each version of a state, the declaration of which it is one.
+    pub fn states(&self) -> BTreeMap<Value, Value> {
+        let declared = self.decls.iter().enumerate().filter(|(_, d)| d.kind == DeclKind::State);
+        let mut states: BTreeMap<Value, Value> =
+            declared.map(|(i, _)| (Value(i as u32), Value(i as u32))).collect();
+        for node in self.nodes.iter().filter(|n| n.op.effect() == Effect::State) {
+            let replaced = node.op.operands().first().and_then(|v| states.get(v)).copied();
+            states.extend(replaced.map(|root| (node.first, root)));
+        }
+        states
     }
     /// The declaration called `name`.
     pub fn decl(&self, name: &str) -> Option<(Value, &Decl)> {

@@ -1,3 +1,4 @@
 //! The machines that code is emitted for.
 
 pub mod cpu;
+pub mod ptx;

@@ -21,6 +21,7 @@ pub mod texts;
 pub use error::{Error, Result};
 pub use session::Session;
 
+pub use tessera_assembler as assembler;
 pub use tessera_codegen as codegen;
 pub use tessera_ir as ir;
 pub use tessera_kernels as kernels;

@@ -187,7 +187,7 @@ fn doctor_says_what_runs_and_what_is_missing() {
 #[test]
 fn every_command_has_a_schema() {
     let names: Vec<String> = common::schema::all().into_keys().collect();
-    let commands = ["build", "check", "diff", "doctor", "inspect", "logits", "run"];
+    let commands = ["build", "check", "diff", "doctor", "inspect", "logits", "run", "sass"];
     let want: Vec<String> = commands.iter().map(|command| format!("tessera.{command}/1")).collect();
     assert_eq!(names, want);
 }

@@ -12,8 +12,19 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("tessera-codegen", &["tessera-ir", "tessera-kernels"]),
     ("tessera-model", &["tessera-ir"]),
     ("tessera-runtime", &["tessera-ir", "tessera-model"]),
-    ("tessera", &["tessera-ir", "tessera-kernels", "tessera-codegen", "tessera-model", "tessera-runtime"]),
-    ("xtask", &[]),
+    ("tessera-assembler", &[]),
+    (
+        "tessera",
+        &[
+            "tessera-ir",
+            "tessera-kernels",
+            "tessera-codegen",
+            "tessera-model",
+            "tessera-runtime",
+            "tessera-assembler",
+        ],
+    ),
+    ("xtask", &["tessera-assembler"]),
 ];
 
 /// Beginnings of the names of crates that compile: only `tessera-codegen` may use them.

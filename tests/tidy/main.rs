@@ -28,7 +28,7 @@ fn read(path: &str) -> String {
 }
 
 /// Folders that hold build products and not the repository's files.
-const PRODUCTS: &[&str] = &["target", "fuzz/target", "fuzz/corpus", "fuzz/artifacts", ".git"];
+const PRODUCTS: &[&str] = &["target", "fuzz/target", "fuzz/corpus", "fuzz/artifacts", ".git", ".tools"];
 
 /// The repository's files whose names end in one of `endings`, sorted by path.
 fn files(endings: &[&str]) -> Vec<File> {

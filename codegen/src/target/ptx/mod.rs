@@ -2,6 +2,7 @@
 
 mod artifact;
 mod extent;
+pub mod isa;
 
 pub use artifact::{
     LaunchParam, MapElem, MapFill, MapSwizzle, ParamKind, PtxKernel, TensorMapSpec, content_hash,

@@ -43,6 +43,16 @@ pub enum Error {
         /// Why not.
         fault: Box<tessera_ir::tile::SequenceFault>,
     },
+    /// A kernel is written for another machine than code is asked for.
+    #[error("kernel @{kernel} is written for {written}, not for {asked}; compile it for that machine")]
+    Machine {
+        /// The kernel.
+        kernel: String,
+        /// The machine it is written for.
+        written: &'static str,
+        /// The machine that was asked for.
+        asked: &'static str,
+    },
     /// A target has no code for ops of a kernel.
     #[error("kernel @{kernel}: the target has no code for{}", list(.faults))]
     Unsupported {

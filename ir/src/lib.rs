@@ -3,6 +3,7 @@
 pub mod artifact;
 mod error;
 pub mod graph;
+pub mod machine;
 pub mod num;
 pub mod text;
 pub mod tile;

@@ -286,19 +286,39 @@ pub enum Layout {
     /// with zeros to a multiple of 16. The byte order inside a panel follows the element type (see the CPU
     /// micro-kernels). Applies to the last two dimensions; leading dimensions are panels one after another.
     Panels16,
+    /// A scaled weight for SM100's matrix unit. Codes: row-major, each row padded with zeros to a multiple of 128 elements.
+    /// Scales, in a plane of their own: one block of 512 bytes for 128 rows × 128 columns, rows and columns padded with
+    /// the scale 2^−127, the blocks row-major; element (n, k)'s scale is byte `(n mod 32)·16 + (n mod 128)/32·4 + (k mod
+    /// 128)/32` of its block, which is how the matrix unit takes them. A scale that stands for 32 rows is repeated.
+    Blocks128,
+    /// Records (codes, then scales) padded with zeros to a multiple of 16 bytes, as bulk copies want rows.
+    Pitch16,
+    /// Codes and scales of a record format in two planes, rows of codes padded to a multiple of 16 bytes, of scales to 4.
+    Split,
+    /// An f32 matrix `[N, K]` as three bf16 matrices below each other: `hi = bf16(w)`, `mid = bf16(w − hi)`,
+    /// `lo = bf16(w − hi − mid)`, which together hold every bit of w.
+    Split3,
 }
 
 impl Layout {
+    /// Every layout.
+    pub const ALL: &'static [Layout] =
+        &[Layout::Rows, Layout::Panels16, Layout::Blocks128, Layout::Pitch16, Layout::Split, Layout::Split3];
+
     /// Name in the text form.
     pub fn name(self) -> &'static str {
         match self {
             Layout::Rows => "rows",
             Layout::Panels16 => "panels16",
+            Layout::Blocks128 => "blocks128",
+            Layout::Pitch16 => "pitch16",
+            Layout::Split => "split",
+            Layout::Split3 => "split3",
         }
     }
     /// The layout called `name`.
     pub fn from_name(name: &str) -> Option<Layout> {
-        [Layout::Rows, Layout::Panels16].into_iter().find(|l| l.name() == name)
+        Self::ALL.iter().copied().find(|l| l.name() == name)
     }
 }
 
@@ -326,8 +346,16 @@ impl TensorType {
     pub fn elements(&self, bindings: &Bindings) -> Option<usize> {
         self.shape.iter().try_fold(1usize, |n, d| n.checked_mul(d.eval(bindings)?))
     }
+    /// Memory planes of the tensor.
+    pub fn planes(&self) -> usize {
+        match self.layout {
+            Layout::Rows => self.format.planes(),
+            Layout::Panels16 | Layout::Pitch16 | Layout::Split3 => 1,
+            Layout::Blocks128 | Layout::Split => 2,
+        }
+    }
     /// Bytes of each memory plane under `bindings`: data, then scales where the format has such a plane.
-    /// For [`Layout::Panels16`] data and scales are interleaved in one plane.
+    /// For [`Layout::Panels16`] data and scales are interleaved in one plane; see the other layouts for theirs.
     pub fn plane_bytes(&self, bindings: &Bindings) -> Option<Vec<usize>> {
         let dims: Option<Vec<usize>> = self.shape.iter().map(|d| d.eval(bindings)).collect();
         let dims = dims?;
@@ -347,9 +375,32 @@ impl TensorType {
                 let panel = panel_bytes(self.format, cols)?;
                 Some(vec![outer.checked_mul(rows.div_ceil(16))?.checked_mul(panel)?])
             }
+            Layout::Blocks128 => {
+                let row = self.format.elem.bits().checked_mul(cols.checked_next_multiple_of(128)?)? / 8;
+                let blocks = rows.div_ceil(128).checked_mul(cols.div_ceil(128))?;
+                let (rows, scales) = (outer.checked_mul(rows)?, outer.checked_mul(blocks)?);
+                Some(vec![rows.checked_mul(row)?, scales.checked_mul(SCALE_BLOCK)?])
+            }
+            Layout::Pitch16 => {
+                let pitch = self.format.row_bytes(cols)?.checked_next_multiple_of(16)?;
+                Some(vec![outer.checked_mul(rows)?.checked_mul(pitch)?])
+            }
+            Layout::Split => {
+                let codes = cols.checked_mul(self.format.elem.bits())?.div_ceil(8);
+                let scales = self.format.group.map_or(0, |g| cols / g.cols);
+                let rows = outer.checked_mul(rows)?;
+                let plane = |bytes: usize, of: usize| rows.checked_mul(bytes.checked_next_multiple_of(of)?);
+                Some(vec![plane(codes, 16)?, plane(scales, 4)?])
+            }
+            Layout::Split3 => {
+                Some(vec![outer.checked_mul(rows)?.checked_mul(3)?.checked_mul(cols)?.checked_mul(2)?])
+            }
         }
     }
 }
+
+/// Bytes of the scales of 128 rows × 128 columns in [`Layout::Blocks128`].
+pub const SCALE_BLOCK: usize = 512;
 
 /// Bytes of one panel of 16 rows × `cols` in [`Layout::Panels16`]: per 32 columns the codes of 16 lanes and
 /// 16 scale bytes for scaled formats, plain elements otherwise.
@@ -374,7 +425,9 @@ impl fmt::Display for TensorType {
         write!(f, "] {}", self.format)?;
         match self.layout {
             Layout::Rows => Ok(()),
-            Layout::Panels16 => write!(f, " {}", self.layout.name()),
+            Layout::Panels16 | Layout::Blocks128 | Layout::Pitch16 | Layout::Split | Layout::Split3 => {
+                write!(f, " {}", self.layout.name())
+            }
         }
     }
 }

@@ -113,7 +113,7 @@ fn sizes_and_tiles_follow_the_bindings() {
     assert_eq!(size.eval(&bindings(5)), Some(30));
     assert_eq!(size.eval(&Bindings::new()), None);
     assert_eq!(size.eval(&bindings(usize::MAX / 2)), None);
-    let axis = |extent: Dim, tile| Axis { name: "m".into(), extent, tile };
+    let axis = |extent: Dim, tile| Axis { name: "m".into(), extent, tile, groups: None };
     let mut kernel = Kernel {
         name: "k".into(),
         family: "linear".into(),

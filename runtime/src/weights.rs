@@ -82,6 +82,12 @@ fn load(buffer: &Buffer, checkpoint: &Checkpoint) -> Result<Weight> {
     match buffer.ty.layout {
         Layout::Rows => load_rows(buffer, checkpoint),
         Layout::Panels16 => load_panels(buffer, checkpoint),
+        layout @ (Layout::Blocks128 | Layout::Pitch16 | Layout::Split | Layout::Split3) => {
+            Err(Error::Weight {
+                name: buffer.name.clone(),
+                message: format!("the layout {} is another device's", layout.name()),
+            })
+        }
     }
 }
 

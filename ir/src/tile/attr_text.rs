@@ -1,6 +1,6 @@
 //! Text form of the tile ops' own attribute types, of dimensions and formats, and of a value as an operand.
 
-use super::attrs::{Binary, IndexOp, Reduce, Unary};
+use super::attrs::{Binary, IndexOp, Part, Reduce, Unary};
 use super::kernel::Value;
 use crate::text::{
     Attr, Cursor, Kind, OpReader, Operand, OperandRef, ReadAttr, SyntaxError, read_dim, read_format,
@@ -46,7 +46,8 @@ by_name!(
     IndexOp: "an index function",
     Unary: "a one-operand function",
     Binary: "a two-operand function",
-    Reduce: "a reduction"
+    Reduce: "a reduction",
+    Part: "a part of a slot"
 );
 
 impl Attr for Format {

@@ -107,6 +107,18 @@ named! {
     }
 }
 
+named! {
+    /// Which part of a quantised slot a copy fills.
+    Part {
+        /// Codes and scales.
+        All = "all",
+        /// The codes.
+        Codes = "codes",
+        /// The scales.
+        Scales = "scales",
+    }
+}
+
 impl IndexOp {
     /// `f(a, b)`; `None` for a division by a number below 1.
     pub fn apply(self, a: i64, b: i64) -> Option<i64> {

@@ -6,7 +6,8 @@
 
 use super::fault::TypeFault;
 use super::kernel::{
-    Access, Axis, Block, Class, Kernel, Node, Param, Ring, Role, RoleKind, SlotType, Stmt, Type, Value,
+    Access, Axis, Block, Class, Hop, Kernel, Lanes, Node, Param, Ring, Role, RoleKind, Scope as RingScope,
+    SlotType, Stmt, Target, Type, Value,
 };
 use super::ops::Op;
 use super::print::{Shown, line, write_op};
@@ -35,6 +36,23 @@ enum Entry {
     Plain(Type),
     /// The result of a statement at fault; statements that use it are left out silently.
     Unknown,
+}
+
+/// The threads that run a role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Threads {
+    /// Warps of 32 threads.
+    pub warps: usize,
+    /// Registers of a thread, if the kernel moves registers between roles.
+    pub registers: Option<usize>,
+    /// Order of sums along columns.
+    pub lanes: Lanes,
+}
+
+impl Default for Threads {
+    fn default() -> Self {
+        Threads { warps: 1, registers: None, lanes: Lanes::CANONICAL }
+    }
 }
 
 /// Builds one kernel.
@@ -76,6 +94,9 @@ impl KernelBuilder {
     pub fn new(name: impl Into<String>) -> Self {
         let kernel = Kernel {
             name: name.into(),
+            target: Target::Cpu,
+            cluster: 1,
+            persistent: None,
             params: Vec::new(),
             grid: Vec::new(),
             rings: Vec::new(),
@@ -94,8 +115,32 @@ impl KernelBuilder {
     }
     /// Adds a grid axis, inside those added before; gives its number, which `index.tile` takes.
     pub fn axis(&mut self, name: impl Into<String>, extent: impl Into<Dim>, tile: usize) -> usize {
-        self.kernel.grid.push(Axis { name: name.into(), extent: extent.into(), tile });
+        self.kernel.grid.push(Axis { name: name.into(), extent: extent.into(), tile, groups: None });
         self.kernel.grid.len() - 1
+    }
+    /// Adds a grouped grid axis, whose groups the parameter `offsets` borders; gives its number.
+    pub fn grouped_axis(
+        &mut self,
+        name: impl Into<String>,
+        extent: impl Into<Dim>,
+        tile: usize,
+        offsets: Value,
+    ) -> usize {
+        let axis = Axis { name: name.into(), extent: extent.into(), tile, groups: Some(offsets) };
+        self.kernel.grid.push(axis);
+        self.kernel.grid.len() - 1
+    }
+    /// Sets the machine that the kernel is written for.
+    pub fn target(&mut self, target: Target) {
+        self.kernel.target = target;
+    }
+    /// Lets `cores` cores (or pairs) take the tiles in turn.
+    pub fn persistent(&mut self, cores: usize) {
+        self.kernel.persistent = Some(cores);
+    }
+    /// Lets `cores` cores share each tile.
+    pub fn cluster(&mut self, cores: usize) {
+        self.kernel.cluster = cores;
     }
     /// Adds a ring. `path` numbers roles in the order in which they are (or will be) added.
     pub fn ring(
@@ -106,7 +151,12 @@ impl KernelBuilder {
         depth: usize,
         path: &[usize],
     ) -> Value {
-        self.kernel.rings.push(Ring { name: name.into(), class, slot, depth, path: path.to_vec() });
+        let path = path.iter().map(|role| Hop::from(*role)).collect();
+        self.ring_of(Ring { name: name.into(), class, slot, depth, scope: RingScope::Core, path })
+    }
+    /// Adds a ring with stations of several roles, or of another scope.
+    pub fn ring_of(&mut self, ring: Ring) -> Value {
+        self.kernel.rings.push(ring);
         self.define(Entry::Ring(self.kernel.rings.len() - 1))
     }
     /// Adds a role whose program `body` writes; gives what `body` gives.
@@ -116,11 +166,22 @@ impl KernelBuilder {
         name: impl Into<String>,
         body: impl FnOnce(&mut RoleBuilder<'_>) -> R,
     ) -> R {
+        self.role_of(kind, name, Threads::default(), body)
+    }
+    /// Adds a role that several warps run.
+    pub fn role_of<R>(
+        &mut self,
+        kind: RoleKind,
+        name: impl Into<String>,
+        threads: Threads,
+        body: impl FnOnce(&mut RoleBuilder<'_>) -> R,
+    ) -> R {
         let name = name.into();
         let mut role = RoleBuilder { kernel: self, role: name.clone(), open: vec![Vec::new()] };
         let given = body(&mut role);
         let body = role.open.pop().unwrap_or_default();
-        self.kernel.roles.push(Role { kind, name, body });
+        let Threads { warps, registers, lanes } = threads;
+        self.kernel.roles.push(Role { kind, name, warps, registers, lanes, body });
         given
     }
     /// Type of a value; `None` for the result of a statement at fault.
@@ -144,6 +205,9 @@ impl KernelBuilder {
                 Entry::Ring(i) => *number = Value((params + i) as u32),
                 Entry::Plain(_) | Entry::Unknown => {}
             }
+        }
+        for axis in &mut self.kernel.grid {
+            axis.groups = axis.groups.map(|v| numbers[v.index()]);
         }
         let mut renumber = Renumber { numbers, next: (params + self.kernel.rings.len()) as u32 };
         self.kernel.roles.iter_mut().for_each(|r| renumber.block(&mut r.body));

@@ -1,6 +1,6 @@
 //! One builder method for each op; operands and attributes in the order of the op table.
 
-use super::attrs::{Binary, IndexOp, Reduce, Unary};
+use super::attrs::{Binary, IndexOp, Part, Reduce, Unary};
 use super::build::RoleBuilder;
 use super::kernel::Value;
 use super::ops::Op;
@@ -35,6 +35,24 @@ methods! {
         fn index_dim(dim: impl Into<Dim>) = Op::IndexDim { dim: dim.into() };
         /// [`Op::IndexTile`].
         fn index_tile(axis: usize) = Op::IndexTile { axis };
+        /// [`Op::IndexGroup`].
+        fn index_group(axis: usize) = Op::IndexGroup { axis };
+        /// [`Op::IndexEnd`].
+        fn index_end(axis: usize) = Op::IndexEnd { axis };
+        /// [`Op::Transpose`].
+        fn transpose(x: Value) = Op::Transpose { x };
+        /// [`Op::MaskCols`].
+        fn mask_cols(x: Value, n: Value, value: f32) = Op::MaskCols { x, n, value };
+        /// [`Op::MaskIds`].
+        fn mask_ids(x: Value, ids: Value, at: &[Value], value: f32) = Op::MaskIds { x, ids, at: at.to_vec(), value };
+        /// [`Op::Any`].
+        fn any(x: Value) = Op::Any { x };
+        /// [`Op::TopKView`].
+        fn topk_view(view: Value, at: &[Value], n: Value, newest: Value, k: usize, block: usize) =
+            Op::TopKView { view, at: at.to_vec(), n, newest, k, block };
+        /// [`Op::TopKListed`].
+        fn topk_listed(view: Value, at: &[Value], n: Value, list: Value, from: &[Value], k: usize, block: usize) =
+            Op::TopKListed { view, at: at.to_vec(), n, list, from: from.to_vec(), k, block };
         /// [`Op::IndexBinary`].
         fn index(f: IndexOp, a: Value, b: Value) = Op::IndexBinary { a, b, f };
         /// [`Op::IndexRead`].
@@ -80,6 +98,31 @@ methods! {
         fn argmax(x: Value) = Op::Argmax { x };
     }
     effects {
+        /// [`Op::Return`].
+        fn return_(slot: Value) = Op::Return { slot };
+        /// [`Op::CopyTile`].
+        fn copy_tile(view: Value, at: &[Value], slot: Value, part: Part) =
+            Op::CopyTile { view, at: at.to_vec(), slot, part };
+        /// [`Op::CopyRows`].
+        fn copy_rows(view: Value, outer: &[Value], ids: Value, at: &[Value], col: Value, slot: Value, rows: Value, per: usize, part: Part) =
+            Op::CopyRows { view, outer: outer.to_vec(), ids, at: at.to_vec(), col, slot, rows, per, part };
+        /// [`Op::CopyWrap`].
+        fn copy_wrap(view: Value, outer: &[Value], start: Value, slot: Value, rows: Value) =
+            Op::CopyWrap { view, outer: outer.to_vec(), start, slot, rows };
+        /// [`Op::Decode`].
+        fn decode(from: Value, to: Value, row: Value) = Op::Decode { from, to, row };
+        /// [`Op::MmaTile`].
+        fn mma_tile(acc: Value, a: Value, b: Value, n: Value, first: Value, trans: bool) =
+            Op::MmaTile { acc, a, b, n, first, trans };
+        /// [`Op::StoreRows`].
+        fn store_rows(x: Value, view: Value, at: &[Value], rows: Value) =
+            Op::StoreRows { x, view, at: at.to_vec(), rows };
+        /// [`Op::StoreScatter`].
+        fn store_scatter(x: Value, view: Value, ids: Value, at: &[Value], col: Value, rows: Value) =
+            Op::StoreScatter { x, view, ids, at: at.to_vec(), col, rows };
+        /// [`Op::SortGroups`].
+        fn sort_groups(experts: Value, offsets: Value, pairs: Option<Value>, rows: Option<Value>, count: usize) =
+            Op::SortGroups { experts, offsets, pairs, rows, count };
         /// [`Op::IndexWrite`].
         fn index_write(value: Value, view: Value, at: &[Value]) =
             Op::IndexWrite { value, view, at: at.to_vec() };

@@ -69,6 +69,9 @@ pub struct Param {
 }
 
 /// One axis of the grid: `extent` cut into tiles of `tile`, the last one possibly shorter.
+///
+/// A grouped axis walks the groups that a list of offsets cuts its extent into, in order, each cut into tiles of its
+/// own; empty groups have no tile. Its extent is the longest that the groups can be together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
     /// Name, for reading.
@@ -77,6 +80,70 @@ pub struct Axis {
     pub extent: Dim,
     /// Elements a tile covers.
     pub tile: usize,
+    /// Parameter `[groups + 1] i32` with the groups' borders, ascending from 0.
+    pub groups: Option<Value>,
+}
+
+/// The machine whose units, memories and capacities a kernel is written for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// A core of a host processor, with cache-sized panels.
+    #[default]
+    Cpu,
+    /// A streaming multiprocessor of NVIDIA SM100, or a pair of them.
+    Sm100,
+}
+
+/// The order in which a role's `reduce sum` along columns and `dot` add: element i belongs to lane `(i / chunk) mod count`;
+/// a lane adds its elements ascending; lanes are added in groups of 32 as a binary tree (j += j+16, j+8, … of as many
+/// as there are), the groups ascending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Lanes {
+    /// Number of lanes: 1 to 32 as a power of two, or a multiple of 32.
+    pub count: usize,
+    /// Elements that follow each other in one lane.
+    pub chunk: usize,
+}
+
+impl Lanes {
+    /// Sixteen lanes of single elements, the order of the graph level's sums.
+    pub const CANONICAL: Lanes = Lanes { count: 16, chunk: 1 };
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        Self::CANONICAL
+    }
+}
+
+impl fmt::Display for Lanes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}", self.count, self.chunk)
+    }
+}
+
+/// How many cores share the slots of a ring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Each core has slots of its own.
+    #[default]
+    Core,
+    /// The two cores of a pair hold one half of each slot's rows.
+    Pair,
+}
+
+/// One station of a ring's path: roles that hold the slot at the same time. It moves on when all have given it away.
+/// At the first station they fill parts of it, at later ones several roles only read it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Hop {
+    /// The roles (indices into [`Kernel::roles`]), at least one.
+    pub roles: Vec<usize>,
+}
+
+impl From<usize> for Hop {
+    fn from(role: usize) -> Self {
+        Hop { roles: vec![role] }
+    }
 }
 
 /// Memory classes of rings (what each machine uses for them is in the design's table).
@@ -101,7 +168,7 @@ pub struct SlotType {
     pub format: Format,
 }
 
-/// Buffers that travel round the roles of `path` (indices into [`Kernel::roles`]).
+/// Buffers that travel round the roles of `path`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ring {
     /// Name, unique among parameters and rings.
@@ -112,8 +179,33 @@ pub struct Ring {
     pub slot: SlotType,
     /// Number of slots.
     pub depth: usize,
-    /// Roles in order; the first acquires, the last releases. One role alone acquires and releases.
-    pub path: Vec<usize>,
+    /// Cores that share its slots.
+    pub scope: Scope,
+    /// Stations in order; roles of the first acquire, those of the last release. One station alone acquires and releases.
+    pub path: Vec<Hop>,
+}
+
+impl Ring {
+    /// The station of `role` on the path.
+    pub fn station(&self, role: usize) -> Option<usize> {
+        self.path.iter().position(|hop| hop.roles.contains(&role))
+    }
+    /// The station of `role` on the path, and the role's number among those of the station.
+    pub(super) fn seat(&self, role: usize) -> Option<Seat> {
+        let find = |hop: &Hop| hop.roles.iter().position(|r| *r == role);
+        self.path.iter().enumerate().find_map(|(station, hop)| Some(Seat { station, number: find(hop)? }))
+    }
+    /// True if `role` is at the last station.
+    pub fn is_last(&self, role: usize) -> bool {
+        self.path.last().is_some_and(|hop| hop.roles.contains(&role))
+    }
+}
+
+/// A role's place on the path of a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Seat {
+    pub(super) station: usize,
+    pub(super) number: usize,
 }
 
 /// What kind of unit runs a role.
@@ -134,6 +226,12 @@ pub struct Role {
     pub kind: RoleKind,
     /// Name, unique among roles.
     pub name: String,
+    /// Warps of 32 threads that run it; 1 where the machine has no warps.
+    pub warps: usize,
+    /// Registers that each of its threads gets, if the kernel moves registers between roles.
+    pub registers: Option<usize>,
+    /// Order of its sums along columns.
+    pub lanes: Lanes,
     /// Its program, run once a tile.
     pub body: Block,
 }
@@ -182,6 +280,12 @@ pub enum Stmt {
 pub struct Kernel {
     /// Name after `@` in the text form.
     pub name: String,
+    /// The machine it is written for.
+    pub target: Target,
+    /// Cores that work on one tile together: 1, or 2 for a pair.
+    pub cluster: usize,
+    /// Cores (or pairs) that take the tiles in turn, tile `i`, `i + n`, …; `None`: one for each tile.
+    pub persistent: Option<usize>,
     /// Parameters; values `0 .. params.len()`.
     pub params: Vec<Param>,
     /// Grid, outermost axis first. Empty: one tile.

@@ -4,7 +4,8 @@
 //! * A **role** is a straight program with loops; roles share no values. They communicate through **rings** only.
 //! * A ring's **slots** travel along its path: the first role *acquires* a free slot, fills it and *passes* it; each
 //!   later role *takes* it and passes it on; the last one *releases* it. Between acquire or take and pass or release the
-//!   role owns the slot, any other access is an error. Every slot comes back.
+//!   role owns the slot, any other access is an error. Every slot comes back. Several roles at one station hold a slot
+//!   together; a role may *return* a slot to the station before, which takes it again.
 //! * Kernel parameters are **views** of tensors in memory. Loading or copying from a quantised view decodes (exact);
 //!   storing to one needs a tile of that format, made by `cast`, which is where rounding happens.
 //! * The kernel runs once for each tile of its **grid**; tiles write disjoint memory and may run in any order.
@@ -28,11 +29,12 @@ mod sequence;
 mod typing;
 mod verify;
 
-pub use attrs::{Binary, IndexOp, Reduce, Unary};
-pub use build::{BuildFault, KernelBuilder, RoleBuilder};
+pub use attrs::{Binary, IndexOp, Part, Reduce, Unary};
+pub use build::{BuildFault, KernelBuilder, RoleBuilder, Threads};
 pub use fault::TypeFault;
 pub use kernel::{
-    Access, Axis, Block, Class, Kernel, Node, Param, Ring, Role, RoleKind, SlotType, Stmt, Type, Value,
+    Access, Axis, Block, Class, Hop, Kernel, Lanes, Node, Param, Ring, Role, RoleKind, Scope as RingScope,
+    SlotType, Stmt, Target, Type, Value,
 };
 pub use ops::Op;
 pub use parse::parse;

@@ -1,6 +1,6 @@
-//! Words of the text form for accesses, memory classes and kinds of roles.
+//! Words of the text form for accesses, memory classes, kinds of roles, scopes and machines.
 
-use super::kernel::{Access, Class, RoleKind};
+use super::kernel::{Access, Class, RoleKind, Scope, Target};
 
 impl Access {
     /// Every access.
@@ -48,6 +48,38 @@ impl RoleKind {
         }
     }
     /// The kind called `name`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|v| v.name() == name)
+    }
+}
+
+impl Scope {
+    /// Every scope.
+    pub const ALL: &'static [Scope] = &[Scope::Core, Scope::Pair];
+    /// Name in the text form.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Scope::Core => "core",
+            Scope::Pair => "pair",
+        }
+    }
+    /// The scope called `name`.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|v| v.name() == name)
+    }
+}
+
+impl Target {
+    /// Every machine.
+    pub const ALL: &'static [Target] = &[Target::Cpu, Target::Sm100];
+    /// Name in the text form.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Target::Cpu => "cpu",
+            Target::Sm100 => "sm100",
+        }
+    }
+    /// The machine called `name`.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|v| v.name() == name)
     }

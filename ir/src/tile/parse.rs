@@ -1,7 +1,8 @@
 //! Parser of the kernel text form: one pass, no recursion, the first fault with its place.
 
 use super::kernel::{
-    Access, Axis, Block, Class, Kernel, Node, Param, Ring, Role, RoleKind, SlotType, Stmt, Type, Value,
+    Access, Axis, Block, Class, Hop, Kernel, Lanes, Node, Param, Ring, Role, RoleKind, Scope, SlotType, Stmt,
+    Target, Type, Value,
 };
 use super::ops::Op;
 use super::print::{LEVEL, VERSION};
@@ -27,6 +28,9 @@ const MAX_BYTES: usize = 1 << 28;
 pub fn parse(source: &str) -> Result<Kernel, ParseError> {
     let kernel = Kernel {
         name: String::new(),
+        target: Target::Cpu,
+        cluster: 1,
+        persistent: None,
         params: Vec::new(),
         grid: Vec::new(),
         rings: Vec::new(),
@@ -51,7 +55,7 @@ struct Parser<'s> {
     defined: HashMap<&'s str, Value>,
     next: u32,
     /// For each ring the names of the roles on its path, which come after it.
-    paths: Vec<Vec<Token<'s>>>,
+    paths: Vec<Vec<Vec<Token<'s>>>>,
 }
 
 /// A block that is not closed yet.
@@ -74,12 +78,21 @@ impl<'s> Parser<'s> {
         }
         self.c.expect("kernel")?;
         self.kernel.name = self.c.global("the kernel's name, `@name`")?;
+        if self.c.eat("for") {
+            self.kernel.target = self.word_of("a machine", Target::from_name, &["cpu", "sm100"])?;
+        }
         self.c.expect("{")?;
         while self.c.eat("param") {
             self.param()?;
         }
         if self.c.eat("grid") {
             self.grid()?;
+        }
+        if self.c.eat("persistent") {
+            self.kernel.persistent = Some(self.c.integer("the number of cores that take the tiles")?);
+        }
+        if self.c.eat("cluster") {
+            self.kernel.cluster = self.c.integer("the number of cores that share a tile")?;
         }
         while self.c.eat("ring") {
             self.ring()?;
@@ -109,7 +122,12 @@ impl<'s> Parser<'s> {
             let extent = read_dim(&mut self.c)?;
             self.c.expect("by")?;
             let tile = self.c.integer("the elements that a tile covers")?;
-            self.kernel.grid.push(Axis { name, extent, tile });
+            let groups = if self.c.eat("groups") {
+                Some(self.value("the list of the groups' borders, `%name`")?)
+            } else {
+                None
+            };
+            self.kernel.grid.push(Axis { name, extent, tile, groups });
             if !self.c.eat(",") {
                 return Ok(());
             }
@@ -123,24 +141,39 @@ impl<'s> Parser<'s> {
         let (rows, cols, format) = self.tile()?;
         self.c.expect("depth")?;
         let depth = self.c.integer("the number of slots")?;
+        let mut scope = Scope::Core;
+        if self.c.eat("scope") {
+            scope = self.word_of("a scope", Scope::from_name, &["core", "pair"])?;
+        }
         self.c.expect("path")?;
-        let mut path = vec![self.c.word("the name of a role")?];
-        while self.c.eat("->") {
-            path.push(self.c.word("the name of a role")?);
+        let mut path = vec![vec![self.c.word("the name of a role")?]];
+        loop {
+            if self.c.eat("->") {
+                path.push(vec![self.c.word("the name of a role")?]);
+            } else if self.c.eat("+") {
+                let role = self.c.word("the name of a role")?;
+                path.last_mut().into_iter().for_each(|hop| hop.push(role));
+            } else {
+                break;
+            }
         }
         self.paths.push(path);
         let slot = SlotType { rows, cols, format };
-        self.kernel.rings.push(Ring { name, class, slot, depth, path: Vec::new() });
+        self.kernel.rings.push(Ring { name, class, slot, depth, scope, path: Vec::new() });
         Ok(())
     }
 
     fn resolve_paths(&mut self) -> Result<(), SyntaxError> {
         for (ring, path) in self.kernel.rings.iter_mut().zip(&self.paths) {
-            for token in path {
-                let role = self.kernel.roles.iter().position(|r| r.name == token.text);
-                ring.path.push(role.ok_or_else(|| {
-                    SyntaxError::new(token.span, format!("the kernel has no role {}", token.describe()))
-                })?);
+            for names in path {
+                let mut hop = Hop::default();
+                for token in names {
+                    let role = self.kernel.roles.iter().position(|r| r.name == token.text);
+                    hop.roles.push(role.ok_or_else(|| {
+                        SyntaxError::new(token.span, format!("the kernel has no role {}", token.describe()))
+                    })?);
+                }
+                ring.path.push(hop);
             }
         }
         Ok(())
@@ -153,10 +186,34 @@ impl<'s> Parser<'s> {
             let message = format!("there is a role {} already; give this one another name", name.describe());
             return Err(SyntaxError::new(name.span, message));
         }
+        let warps = if self.c.eat("warps") { self.c.integer("the number of warps")? } else { 1 };
+        let registers =
+            if self.c.eat("registers") { Some(self.c.integer("the registers of a thread")?) } else { None };
+        let lanes = if self.c.eat("lanes") { self.lanes()? } else { Lanes::CANONICAL };
         self.c.expect("{")?;
         let body = self.body()?;
-        self.kernel.roles.push(Role { kind, name: name.text.to_owned(), body });
+        self.kernel.roles.push(Role { kind, name: name.text.to_owned(), warps, registers, lanes, body });
         Ok(())
+    }
+
+    /// `count x chunk`, usually without spaces: `256x4`.
+    fn lanes(&mut self) -> Result<Lanes, SyntaxError> {
+        let count = self.c.integer("the number of lanes")?;
+        let by = self.c.word("`x` and the elements that follow each other in a lane")?;
+        let chunk = match by.text.strip_prefix('x') {
+            Some("") => self.c.integer("the elements that follow each other in a lane")?,
+            Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => digits.parse().map_err(|_| {
+                SyntaxError::new(by.span, "the number of elements is out of range".to_owned())
+            })?,
+            Some(_) | None => {
+                let message = format!(
+                    "expected `x` and the elements that follow each other in a lane, found {}",
+                    by.describe()
+                );
+                return Err(SyntaxError::new(by.span, message));
+            }
+        };
+        Ok(Lanes { count, chunk })
     }
 
     /// Statements up to the brace that closes them all.

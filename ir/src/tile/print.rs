@@ -1,6 +1,6 @@
 //! Canonical text of a kernel: a function of the kernel alone, byte for byte.
 
-use super::kernel::{Axis, Block, Kernel, Node, Param, Ring, Role, Stmt, Type, Value};
+use super::kernel::{Axis, Block, Kernel, Lanes, Node, Param, Ring, Role, Scope, Stmt, Target, Type, Value};
 use super::ops::Op;
 use crate::text::{Attr, OperandRef, is_word, print_body, quote};
 use std::fmt::{self, Write};
@@ -66,19 +66,29 @@ pub fn print_param(param: &Param) -> String {
 pub fn print_ring(kernel: &Kernel, ring: &Ring) -> String {
     let slot = &ring.slot;
     let mut out = format!(
-        "ring %{} : {} tile<{}x{}, {}> depth {} path",
+        "ring %{} : {} tile<{}x{}, {}> depth {}{} path",
         ring.name,
         ring.class.name(),
         slot.rows,
         slot.cols,
         slot.format,
-        ring.depth
+        ring.depth,
+        match ring.scope {
+            Scope::Core => "",
+            Scope::Pair => " scope pair",
+        }
     );
-    for (i, role) in ring.path.iter().enumerate() {
-        out.push_str(if i == 0 { " " } else { " -> " });
-        match kernel.roles.get(*role) {
-            Some(role) => out.push_str(&role.name),
-            None => out.push_str(&format!("?{role}")),
+    for (i, hop) in ring.path.iter().enumerate() {
+        for (j, role) in hop.roles.iter().enumerate() {
+            out.push_str(match (i, j) {
+                (0, 0) => " ",
+                (_, 0) => " -> ",
+                (_, _) => " + ",
+            });
+            match kernel.roles.get(*role) {
+                Some(role) => out.push_str(&role.name),
+                None => out.push_str(&format!("?{role}")),
+            }
         }
     }
     out
@@ -93,23 +103,47 @@ pub(super) fn line(write: impl FnOnce(&mut String) -> fmt::Result) -> String {
 fn write_kernel(out: &mut String, kernel: &Kernel) -> fmt::Result {
     writeln!(out, "{LEVEL} {VERSION}")?;
     let name = if is_word(&kernel.name) { kernel.name.clone() } else { quote(&kernel.name) };
-    writeln!(out, "kernel @{name} {{")?;
+    write!(out, "kernel @{name}")?;
+    match kernel.target {
+        Target::Cpu => {}
+        Target::Sm100 => write!(out, " for {}", kernel.target.name())?,
+    }
+    out.push_str(" {\n");
     for param in &kernel.params {
         writeln!(out, "  {}", print_param(param))?;
     }
     if !kernel.grid.is_empty() {
         out.push_str("  grid ");
-        for (i, Axis { name, extent, tile }) in kernel.grid.iter().enumerate() {
+        for (i, Axis { name, extent, tile, groups }) in kernel.grid.iter().enumerate() {
             write!(out, "{}{name} {extent} by {tile}", if i == 0 { "" } else { ", " })?;
+            if let Some(offsets) = groups {
+                write!(out, " groups {}", names(kernel)(*offsets))?;
+            }
         }
         out.push('\n');
+    }
+    if let Some(n) = kernel.persistent {
+        writeln!(out, "  persistent {n}")?;
+    }
+    if kernel.cluster != 1 {
+        writeln!(out, "  cluster {}", kernel.cluster)?;
     }
     for ring in &kernel.rings {
         writeln!(out, "  {}", print_ring(kernel, ring))?;
     }
     let names = names(kernel);
-    for Role { kind, name, body } in &kernel.roles {
-        writeln!(out, "  role {} {name} {{", kind.name())?;
+    for Role { kind, name, warps, registers, lanes, body } in &kernel.roles {
+        write!(out, "  role {} {name}", kind.name())?;
+        if *warps != 1 {
+            write!(out, " warps {warps}")?;
+        }
+        if let Some(n) = registers {
+            write!(out, " registers {n}")?;
+        }
+        if *lanes != Lanes::CANONICAL {
+            write!(out, " lanes {lanes}")?;
+        }
+        out.push_str(" {\n");
         write_block(out, body, &*names)?;
         out.push_str("  }\n");
     }

@@ -1,17 +1,20 @@
 //! Slots of a ring on their way round its path, without their contents.
 
-use super::kernel::{Ring, Stmt};
+use super::kernel::{Ring, Seat, Stmt};
 use super::ops::Op;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Which slots are in use and which wait for a role.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RingState {
     depth: usize,
-    /// Slots that are not free: held by a role or waiting for one.
+    /// Slots that are not free: held by roles or waiting for some.
     used: BTreeSet<usize>,
-    /// By place on the path: slots passed to that role, the oldest first. Nothing waits at place 0.
-    waiting: Vec<VecDeque<usize>>,
+    /// By station and role: slots that wait for the role, the oldest first. At the first station these are slots that
+    /// another role of the station acquired, or that came back.
+    waiting: Vec<Vec<VecDeque<usize>>>,
+    /// Roles of its station that gave the slot away, while others still have it.
+    given: BTreeMap<usize, usize>,
 }
 
 impl RingState {
@@ -20,36 +23,94 @@ impl RingState {
         RingState {
             depth: ring.depth,
             used: BTreeSet::new(),
-            waiting: vec![VecDeque::new(); ring.path.len()],
+            waiting: ring.path.iter().map(|hop| vec![VecDeque::new(); hop.roles.len()]).collect(),
+            given: BTreeMap::new(),
         }
     }
     pub(super) fn all_free(&self) -> bool {
         self.used.is_empty()
     }
-    /// The first free slot.
-    pub(super) fn acquire(&mut self) -> Option<usize> {
-        let slot = self.used.iter().enumerate().find(|(i, s)| i != *s).map_or(self.used.len(), |(i, _)| i);
-        (slot < self.depth).then(|| {
-            self.used.insert(slot);
-            slot
-        })
+    /// Slots that were ever in use are below this number, if the lowest free one is always acquired or `made` of them exist.
+    fn free(&self, made: usize) -> Vec<usize> {
+        let known = (0..made.min(self.depth)).filter(|i| !self.used.contains(i));
+        known.chain((made < self.depth).then_some(made)).collect()
     }
-    /// The oldest slot that waits for the role at `place`.
-    pub(super) fn take(&mut self, place: usize) -> Option<usize> {
-        self.waiting.get_mut(place)?.pop_front()
+    /// The first free slot, or the one that another role of the station acquired before.
+    pub(super) fn acquire(&mut self, seat: Seat) -> Option<usize> {
+        let made = self.used.last().map_or(0, |last| last + 1);
+        self.acquire_one(seat, made, |_| 0).map(|(slot, _)| slot)
     }
-    /// A slot leaves the role at `place`: to the next one, or free from the last. `None` if nobody held it.
-    pub(super) fn give(&mut self, place: usize, slot: usize) -> Option<()> {
-        if !self.used.contains(&slot) || self.waiting.iter().any(|w| w.contains(&slot)) {
+    /// As [`RingState::acquire`], but of several free slots (`made` of which exist) `choose` picks one by its place in the
+    /// list. True if the slot was free until now.
+    pub(super) fn acquire_one(
+        &mut self,
+        seat: Seat,
+        made: usize,
+        choose: impl FnOnce(usize) -> usize,
+    ) -> Option<(usize, bool)> {
+        let station = self.waiting.get_mut(seat.station)?;
+        if station.len() > 1
+            && let Some(slot) = station.get_mut(seat.number)?.pop_front()
+        {
+            return Some((slot, false));
+        }
+        let free = self.free(made);
+        let slot = *free.get(if free.is_empty() { 0 } else { choose(free.len()) })?;
+        self.used.insert(slot);
+        for (number, queue) in self.waiting.get_mut(seat.station)?.iter_mut().enumerate() {
+            if number != seat.number {
+                queue.push_back(slot);
+            }
+        }
+        Some((slot, true))
+    }
+    /// The oldest slot that waits for the role.
+    pub(super) fn take(&mut self, seat: Seat) -> Option<usize> {
+        let station = self.waiting.get_mut(seat.station)?;
+        // Where several roles acquire, what waits is for `acquire`.
+        if seat.station == 0 && station.len() > 1 {
             return None;
         }
-        match self.waiting.get_mut(place + 1) {
-            Some(next) => next.push_back(slot),
+        station.get_mut(seat.number)?.pop_front()
+    }
+    /// A role gives a slot away: when the last of its station has, it moves to the next station, or is free. `None` if
+    /// nobody held it.
+    pub(super) fn give(&mut self, seat: Seat, slot: usize) -> Option<()> {
+        let roles = self.held(seat, slot)?;
+        let given = self.given.entry(slot).or_default();
+        *given += 1;
+        if *given < roles {
+            return Some(());
+        }
+        self.given.remove(&slot);
+        match self.waiting.get_mut(seat.station + 1) {
+            Some(next) => next.iter_mut().for_each(|queue| queue.push_back(slot)),
             None => {
                 self.used.remove(&slot);
             }
         }
         Some(())
+    }
+    /// A slot goes back to the station before. `None` if nobody held it or there is none.
+    pub(super) fn back(&mut self, seat: Seat, slot: usize) -> Option<()> {
+        self.held(seat, slot)?;
+        let before = self.waiting.get_mut(seat.station.checked_sub(1)?)?;
+        before.iter_mut().for_each(|queue| queue.push_back(slot));
+        Some(())
+    }
+    /// Number of roles at the station, if the slot may be held by the one at `seat`.
+    fn held(&self, seat: Seat, slot: usize) -> Option<usize> {
+        let station = self.waiting.get(seat.station)?;
+        let elsewhere = |(i, queues): (usize, &Vec<VecDeque<usize>>)| {
+            queues
+                .iter()
+                .enumerate()
+                .any(|(j, q)| q.contains(&slot) && !(i == seat.station && j != seat.number))
+        };
+        if !self.used.contains(&slot) || self.waiting.iter().enumerate().any(elsewhere) {
+            return None;
+        }
+        Some(station.len())
     }
 }
 
@@ -57,7 +118,14 @@ impl RingState {
 pub(super) fn moves_slots(block: &[Stmt]) -> bool {
     block.iter().any(|stmt| match stmt {
         Stmt::Op(node) => {
-            matches!(node.op, Op::Acquire { .. } | Op::Take { .. } | Op::Pass { .. } | Op::Release { .. })
+            matches!(
+                node.op,
+                Op::Acquire { .. }
+                    | Op::Take { .. }
+                    | Op::Pass { .. }
+                    | Op::Release { .. }
+                    | Op::Return { .. }
+            )
         }
         Stmt::For { body, .. } | Stmt::If { body, .. } => moves_slots(body),
     })

@@ -25,7 +25,7 @@ pub struct SlotRef {
 /// All roles of a kernel as one program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sequence {
-    /// The statements without `acquire`, `take`, `pass` and `release`. Values keep their numbers, but where loops were
+    /// The statements without those that move slots. Values keep their numbers, but where loops were
     /// merged the first role's counter stands for the others'.
     pub body: Block,
     /// By value number: the slot of every slot value that `body` uses.
@@ -184,8 +184,9 @@ impl<'k> Merger<'k> {
         match stmt {
             Stmt::Op(node) => match &node.op {
                 Op::Acquire { ring } | Op::Take { ring } => Ok(self.get(role, *ring, node)),
-                Op::Pass { slot } | Op::Release { slot } => {
-                    self.give(role, *slot).ok_or_else(|| SequenceFault::Unowned {
+                Op::Pass { slot } | Op::Release { slot } | Op::Return { slot } => {
+                    let back = matches!(node.op, Op::Return { .. });
+                    self.give(role, *slot, back).ok_or_else(|| SequenceFault::Unowned {
                         role: self.role_name(role),
                         statement: print_stmt(self.kernel, stmt),
                     })?;
@@ -308,10 +309,9 @@ impl<'k> Merger<'k> {
         let (Some(state), Some(ring)) = (self.rings.get_mut(i), self.kernel.rings.get(i)) else {
             return false;
         };
-        let place = ring.path.iter().position(|r| *r == role);
-        let slot = match (&node.op, place) {
-            (Op::Acquire { .. }, Some(0)) => state.acquire(),
-            (Op::Take { .. }, Some(place)) => state.take(place),
+        let slot = match (&node.op, ring.seat(role)) {
+            (Op::Acquire { .. }, Some(seat)) if seat.station == 0 => state.acquire(seat),
+            (Op::Take { .. }, Some(seat)) => state.take(seat),
             (_, _) => None,
         };
         match (slot, &node.result) {
@@ -323,11 +323,13 @@ impl<'k> Merger<'k> {
         }
     }
 
-    /// `pass` or `release`: from the last role of the path a slot becomes free, from others it goes on.
-    fn give(&mut self, role: usize, slot: Value) -> Option<()> {
+    /// `pass` or `release`: from the last station of the path a slot becomes free, from others it goes on; `return`: it
+    /// goes back.
+    fn give(&mut self, role: usize, slot: Value, back: bool) -> Option<()> {
         let SlotRef { ring, slot } = self.slots.get(slot.index()).copied().flatten()?;
-        let place = self.kernel.rings.get(ring)?.path.iter().position(|r| *r == role)?;
-        self.rings.get_mut(ring)?.give(place, slot)
+        let seat = self.kernel.rings.get(ring)?.seat(role)?;
+        let state = self.rings.get_mut(ring)?;
+        if back { state.back(seat, slot) } else { state.give(seat, slot) }
     }
 
     /// A copy of a statement with the counters of merged loops replaced.
@@ -388,11 +390,16 @@ impl<'k> Merger<'k> {
     fn waits_for(&self, role: usize, op: &Op) -> String {
         let (Op::Acquire { ring } | Op::Take { ring }) = op else { return "nothing".to_owned() };
         let Some(ring) = self.kernel.ring_of(*ring) else { return "an unknown ring".to_owned() };
-        let place = ring.path.iter().position(|r| *r == role);
-        match (op, place.and_then(|p| p.checked_sub(1)).and_then(|p| ring.path.get(p))) {
-            (Op::Take { .. }, Some(before)) => {
+        let before = ring.station(role).and_then(|p| p.checked_sub(1)).and_then(|p| ring.path.get(p));
+        match (op, before.map(|hop| hop.roles.as_slice())) {
+            (Op::Take { .. }, Some([before])) => {
                 format!("a slot of %{} from role {}", ring.name, self.role_name(*before))
             }
+            (Op::Take { .. }, Some(before)) => {
+                let names: Vec<String> = before.iter().map(|r| self.role_name(*r)).collect();
+                format!("a slot of %{} from roles {}", ring.name, names.join(" and "))
+            }
+            (Op::Take { .. }, None) => format!("a slot of %{} that comes back", ring.name),
             (_, _) => format!("a free slot of %{} (depth {})", ring.name, ring.depth),
         }
     }

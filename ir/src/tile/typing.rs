@@ -3,6 +3,7 @@
 //! Sizes that only a binding settles (a symbol against a number) pass; the kernel's user must keep blocks inside
 //! views and slots, and the interpreter refuses those that are not.
 
+use super::attrs::Part;
 use super::fault::TypeFault;
 use super::kernel::{Axis, Class, Param, Ring, SlotType, Type, Value};
 use super::operands::{Need, Rule, TileType, broadcast, equal, fits, in_groups};
@@ -37,6 +38,12 @@ pub fn infer(op: &Op, scope: &dyn Scope) -> Result<Option<Type>, TypeFault> {
             }
             Ok(Some(Type::Index))
         }
+        Op::IndexGroup { axis } | Op::IndexEnd { axis } => {
+            if scope.grid().get(*axis).is_none_or(|a| a.groups.is_none()) {
+                return Err(attr("axis", axis, "it must be a grouped axis of the grid".into()));
+            }
+            Ok(Some(Type::Index))
+        }
         Op::IndexBinary { a, b, f: _ } => {
             r.index("a", *a)?;
             r.index("b", *b)?;
@@ -59,7 +66,7 @@ pub fn infer(op: &Op, scope: &dyn Scope) -> Result<Option<Type>, TypeFault> {
             r.ring("ring", *ring)?;
             Ok(Some(Type::Slot { ring: *ring }))
         }
-        Op::Pass { slot } | Op::Release { slot } => {
+        Op::Pass { slot } | Op::Release { slot } | Op::Return { slot } => {
             r.slot("slot", *slot)?;
             Ok(None)
         }
@@ -104,6 +111,64 @@ pub fn infer(op: &Op, scope: &dyn Scope) -> Result<Option<Type>, TypeFault> {
             equal("columns of `acc` and rows of `b`", &acc.cols, &b.rows.into())?;
             equal("columns of `a` and of `b`", &a.cols, &b.cols)?;
             r.index("rows", *rows)?;
+            Ok(None)
+        }
+        Op::CopyTile { view, at, slot, part } => {
+            let p = r.view("view", *view, Need::Read)?;
+            r.at("at", at, p)?;
+            blocks("view", p, r.slot("slot", *slot)?, *part)?;
+            Ok(None)
+        }
+        Op::CopyRows { view, outer, ids, at, col, slot, rows, per, part } => {
+            let p = r.rows_view("view", *view)?;
+            r.outer("outer", outer, p)?;
+            let list = r.view("ids", *ids, Need::Read)?;
+            integers("ids", list)?;
+            r.at("at", at, list)?;
+            r.index("col", *col)?;
+            blocks("view", p, r.slot("slot", *slot)?, *part)?;
+            r.index("rows", *rows)?;
+            at_least_one("per", *per)?;
+            Ok(None)
+        }
+        Op::CopyWrap { view, outer, start, slot, rows } => {
+            let p = r.rows_view("view", *view)?;
+            r.outer("outer", outer, p)?;
+            r.index("start", *start)?;
+            blocks("view", p, r.slot("slot", *slot)?, Part::All)?;
+            r.index("rows", *rows)?;
+            Ok(None)
+        }
+        Op::Decode { from, to, row } => {
+            let (from, to) = (&r.slot("from", *from)?.slot, &r.slot("to", *to)?.slot);
+            if from.format.group.is_none() {
+                return Err(wrong_format("from", "a format with scales", from.format));
+            }
+            one_of("to", to.format, &[Format::BF16, Format::F32])?;
+            equal("columns of `from` and of `to`", &from.cols, &to.cols)?;
+            if from.rows > to.rows {
+                return Err(shape(format!("`from` has {} rows, `to` only {}", from.rows, to.rows)));
+            }
+            r.index("row", *row)?;
+            Ok(None)
+        }
+        Op::MmaTile { acc, a, b, n, first, trans } => {
+            let acc = r.accumulator("acc", *acc, &[Class::Accum], "`accum`")?;
+            let (a, b) = (&r.slot("a", *a)?.slot, &r.slot("b", *b)?.slot);
+            one_of("a", a.format, OPERANDS)?;
+            one_of("b", b.format, OPERANDS)?;
+            if a.format.group.is_some() != b.format.group.is_some() {
+                return Err(wrong_format("b", "a format with scales exactly if `a` has them", b.format));
+            }
+            equal("rows of `acc` and of `a`", &acc.rows.into(), &a.rows.into())?;
+            let (k, cols) = if *trans { (b.rows.into(), &b.cols) } else { (b.cols.clone(), &b.rows.into()) };
+            equal("columns of `acc` and of the product", &acc.cols, cols)?;
+            equal("depths of `a` and of `b`", &a.cols, &k)?;
+            if *trans && b.format.group.is_some() {
+                return Err(wrong_format("b", "a plain format, read in columns", b.format));
+            }
+            r.index("n", *n)?;
+            r.index("first", *first)?;
             Ok(None)
         }
         Op::MmaScores { acc, q, keys, col, n, scale: _ } => {
@@ -161,6 +226,20 @@ pub fn infer(op: &Op, scope: &dyn Scope) -> Result<Option<Type>, TypeFault> {
                 return Err(wrong_format("x", &format!("{} as the view (cast it)", p.ty.format), x.format));
             }
             block_in_view(p, x.rows, &x.cols)?;
+            Ok(None)
+        }
+        Op::StoreRows { x, view, at, rows } => {
+            stored(&r, *x, *view, Some(at))?;
+            r.index("rows", *rows)?;
+            Ok(None)
+        }
+        Op::StoreScatter { x, view, ids, at, col, rows } => {
+            stored(&r, *x, *view, None)?;
+            let list = r.view("ids", *ids, Need::Read)?;
+            integers("ids", list)?;
+            r.at("at", at, list)?;
+            r.index("col", *col)?;
+            r.index("rows", *rows)?;
             Ok(None)
         }
         Op::SlotLoad { slot, row, col, rows, cols } => {
@@ -231,6 +310,29 @@ pub fn infer(op: &Op, scope: &dyn Scope) -> Result<Option<Type>, TypeFault> {
             }
             tile(*rows, (*cols).into(), x.format)
         }
+        Op::Transpose { x } => {
+            let x = r.plain("x", *x)?;
+            let Some(rows) = x.cols.fixed() else {
+                return Err(shape(format!("{x} has no fixed number of columns to become rows")));
+            };
+            tile(rows, x.rows.into(), x.format)
+        }
+        Op::MaskCols { x, n, value: _ } => {
+            let x = r.real("x", *x)?;
+            r.index("n", *n)?;
+            tile(x.rows, x.cols, Format::F32)
+        }
+        Op::MaskIds { x, ids, at, value: _ } => {
+            let x = r.real("x", *x)?;
+            let list = r.view("ids", *ids, Need::Read)?;
+            integers("ids", list)?;
+            r.at("at", at, list)?;
+            tile(x.rows, x.cols, Format::F32)
+        }
+        Op::Any { x } => {
+            r.real("x", *x)?;
+            Ok(Some(Type::Index))
+        }
         Op::Cast { x, format } => {
             let x = r.tile("x", *x)?;
             if x.format.group.is_some() && *format != Format::F32 {
@@ -268,6 +370,37 @@ pub fn infer(op: &Op, scope: &dyn Scope) -> Result<Option<Type>, TypeFault> {
             r.row("x", *x)?;
             r.index("n", *n)?;
             tile(1, (*k).into(), Format::I32)
+        }
+        Op::TopKView { view, at, n, newest, k, block } => {
+            let p = r.view("view", *view, Need::Read)?;
+            one_of("view", p.ty.format, &[Format::F32, Format::BF16])?;
+            r.at("at", at, p)?;
+            r.index("n", *n)?;
+            r.index("newest", *newest)?;
+            at_least_one("block", *block)?;
+            tile(1, (*k).into(), Format::I32)
+        }
+        Op::TopKListed { view, at, n, list, from, k, block } => {
+            let p = r.view("view", *view, Need::Read)?;
+            one_of("view", p.ty.format, &[Format::F32, Format::BF16])?;
+            r.at("at", at, p)?;
+            r.index("n", *n)?;
+            let list = r.view("list", *list, Need::Read)?;
+            integers("list", list)?;
+            r.at("from", from, list)?;
+            at_least_one("block", *block)?;
+            tile(1, (*k).into(), Format::I32)
+        }
+        Op::SortGroups { experts, offsets, pairs, rows, count } => {
+            integers("experts", r.view("experts", *experts, Need::Read)?)?;
+            integers("offsets", r.view("offsets", *offsets, Need::Write)?)?;
+            for (name, list) in [("pairs", pairs), ("rows", rows)] {
+                if let Some(list) = list {
+                    integers(name, r.view(name, *list, Need::Write)?)?;
+                }
+            }
+            at_least_one("count", *count)?;
+            Ok(None)
         }
         Op::TopRanked { x, k } => {
             let x = r.row("x", *x)?;
@@ -311,6 +444,10 @@ pub fn infer(op: &Op, scope: &dyn Scope) -> Result<Option<Type>, TypeFault> {
 
 /// Classes a vector role works in.
 const WORKING: &[Class] = &[Class::Accum, Class::Vec];
+
+/// Formats of the operands of `mma.tile`.
+const OPERANDS: &[Format] =
+    &[Format::W8, Format::MX4, Format::MX8, Format::INDEX4, Format::BF16, Format::F32];
 
 fn shape(message: String) -> TypeFault {
     TypeFault::Shape(message)
@@ -377,6 +514,40 @@ fn copies(p: &Param, ring: &Ring) -> Result<(), TypeFault> {
         return Err(shape(format!("the slot has {} columns, the view {cols}", ring.slot.cols)));
     }
     in_groups(from, &ring.slot.cols)
+}
+
+/// The rules of copies whose block may hang over the view's edge.
+fn blocks(operand: &'static str, p: &Param, ring: &Ring, part: Part) -> Result<(), TypeFault> {
+    if p.ty.layout == Layout::Panels16 {
+        return Err(TypeFault::Layout { operand, format: p.ty.format });
+    }
+    let (from, to) = (p.ty.format, ring.slot.format);
+    if ring.class == Class::Accum {
+        return Err(TypeFault::Class { operand: "slot", want: "`stage` or `vec`", found: ring.class });
+    }
+    if from != to {
+        return Err(wrong_format("slot", &format!("{from} as the view"), to));
+    }
+    if part != Part::All && to.group.is_none() {
+        return Err(attr("part", &part.name(), format!("{to} has no scales apart from its codes")));
+    }
+    Ok(())
+}
+
+/// The rules of stores whose block may hang over the view's edge.
+fn stored(r: &Rule<'_>, x: Value, view: Value, at: Option<&[Value]>) -> Result<(), TypeFault> {
+    let x = r.tile("x", x)?;
+    let p = r.view("view", view, Need::Write)?;
+    if p.ty.layout == Layout::Panels16 {
+        return Err(TypeFault::Layout { operand: "view", format: p.ty.format });
+    }
+    if let Some(at) = at {
+        r.at("at", at, p)?;
+    }
+    if x.format != p.ty.format {
+        return Err(wrong_format("x", &format!("{} as the view (cast it)", p.ty.format), x.format));
+    }
+    Ok(())
 }
 
 /// A block of `rows × cols` somewhere inside a view.

@@ -140,6 +140,16 @@ impl Cpu {
     }
 
     fn emit(&self, k: &Kernel) -> Result<emit::Emitted, Error> {
+        match k.target {
+            tile::Target::Cpu => {}
+            tile::Target::Sm100 => {
+                return Err(Error::Machine {
+                    kernel: k.name.clone(),
+                    written: k.target.name(),
+                    asked: "cpu",
+                });
+            }
+        }
         let program = tile::sequence(k)
             .map_err(|fault| Error::Sequence { kernel: k.name.clone(), fault: Box::new(fault) })?;
         emit::emit(k, &program, &*self.isa)

@@ -70,5 +70,19 @@ fn layout_fault(ty: &TensorType) -> Option<String> {
             (!weight || !fits)
                 .then(|| "panels16 is a layout of weight matrices in f32, bf16, w8 or mx4".to_owned())
         }
+        Layout::Blocks128 => (![Format::W8, Format::MX4].contains(&ty.format) || !is_matrix(ty))
+            .then(|| "blocks128 is a layout of weight matrices in w8 or mx4".to_owned()),
+        Layout::Pitch16 => (![Format::KV8, Format::KV4].contains(&ty.format))
+            .then(|| "pitch16 is a layout of cache rows in kv8 or kv4".to_owned()),
+        Layout::Split => {
+            (ty.format != Format::INDEX4).then(|| "split is a layout of index keys in index4".to_owned())
+        }
+        Layout::Split3 => (ty.format != Format::F32 || !is_matrix(ty))
+            .then(|| "split3 is a layout of weight matrices in f32".to_owned()),
     }
+}
+
+/// True for matrices, or lists of matrices, with a fixed number of columns.
+fn is_matrix(ty: &TensorType) -> bool {
+    ty.shape.len() >= 2 && ty.shape.last().and_then(Dim::fixed).is_some()
 }

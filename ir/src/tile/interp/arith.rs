@@ -3,12 +3,9 @@
 use super::block::Matrix;
 use super::error::Fault;
 use crate::graph::Rope;
-use crate::graph::interp::sum::{dot, exp, rsqrt, sigmoid, softplus};
-use crate::tile::{Binary, Reduce, Unary};
+use crate::graph::interp::sum::{exp, rsqrt, sigmoid, softplus};
+use crate::tile::{Binary, Lanes, Reduce, Unary};
 use crate::types::Format;
-
-/// Lanes of a sum along a row.
-const LANES: usize = 16;
 
 /// `map`.
 pub(super) fn map(x: &Matrix, f: Unary) -> Matrix {
@@ -77,14 +74,39 @@ pub(super) fn zip(a: &Matrix, b: &Matrix, f: Binary) -> Result<Matrix, Fault> {
     Ok(out)
 }
 
-/// Adds lane j + 8 to lane j, then + 4, + 2, + 1.
-fn tree(mut lanes: [f32; LANES]) -> f32 {
-    for half in [8, 4, 2, 1] {
-        for j in 0..half {
-            lanes[j] += lanes[j + half];
+/// Adds lanes as the role's order says: groups of 32 as binary trees, the groups ascending.
+fn tree(lanes: &mut [f32]) -> f32 {
+    let mut sum: Option<f32> = None;
+    for group in lanes.chunks_mut(32) {
+        let mut half = group.len() / 2;
+        while half > 0 {
+            for j in 0..half {
+                group[j] += group[j + half];
+            }
+            half /= 2;
         }
+        sum = Some(sum.map_or(group[0], |s| s + group[0]));
     }
-    lanes[0]
+    sum.unwrap_or(0.0)
+}
+
+/// Sum of a row of numbers in lanes.
+fn sum(row: &[f32], lanes: Lanes) -> f32 {
+    let mut sums = vec![0.0; lanes.count.max(1)];
+    for (i, v) in row.iter().enumerate() {
+        sums[i / lanes.chunk.max(1) % lanes.count.max(1)] += *v;
+    }
+    tree(&mut sums)
+}
+
+/// Sum of the products of two rows in lanes, by fused multiply-adds.
+fn products(a: &[f32], b: &[f32], lanes: Lanes) -> f32 {
+    let mut sums = vec![0.0; lanes.count.max(1)];
+    for (i, (a, b)) in a.iter().zip(b).enumerate() {
+        let lane = &mut sums[i / lanes.chunk.max(1) % lanes.count.max(1)];
+        *lane = a.mul_add(*b, *lane);
+    }
+    tree(&mut sums)
 }
 
 fn larger(a: f32, b: f32) -> f32 {
@@ -92,7 +114,7 @@ fn larger(a: f32, b: f32) -> f32 {
 }
 
 /// `reduce`.
-pub(super) fn reduce(x: &Matrix, f: Reduce, axis: usize) -> Matrix {
+pub(super) fn reduce(x: &Matrix, f: Reduce, axis: usize, lanes: Lanes) -> Matrix {
     if axis == 0 {
         let mut out = Matrix::reals(1, x.cols, vec![0.0; x.cols]);
         for j in 0..x.cols {
@@ -110,11 +132,7 @@ pub(super) fn reduce(x: &Matrix, f: Reduce, axis: usize) -> Matrix {
     for i in 0..x.rows {
         let row = x.real_row(i).iter().copied();
         let value = match f {
-            Reduce::Sum => {
-                let mut lanes = [0.0; LANES];
-                row.enumerate().for_each(|(j, v)| lanes[j % LANES] += v);
-                tree(lanes)
-            }
+            Reduce::Sum => sum(x.real_row(i), lanes),
             Reduce::Max => row.fold(f32::NEG_INFINITY, larger),
             Reduce::AbsMax => row.map(f32::abs).fold(0.0, larger),
         };
@@ -124,10 +142,10 @@ pub(super) fn reduce(x: &Matrix, f: Reduce, axis: usize) -> Matrix {
 }
 
 /// `dot`.
-pub(super) fn dots(a: &Matrix, b: &Matrix) -> Matrix {
+pub(super) fn dots(a: &Matrix, b: &Matrix, lanes: Lanes) -> Matrix {
     let mut out = Matrix::reals(a.rows, 1, vec![0.0; a.rows]);
     for i in 0..a.rows {
-        out.set(i, 0, dot(a.real_row(i), b.real_row(i)), a.row_known(i) && b.row_known(i));
+        out.set(i, 0, products(a.real_row(i), b.real_row(i), lanes), a.row_known(i) && b.row_known(i));
     }
     out
 }

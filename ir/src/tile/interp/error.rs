@@ -68,6 +68,12 @@ fn waiting(waits: &[Wait]) -> String {
 /// Why a statement has no result for the values it was given.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Fault {
+    /// Codes and scales of a row of a slot were copied from different rows.
+    #[error("codes and scales of row {row} of the slot come from different places")]
+    Halves {
+        /// The row.
+        row: usize,
+    },
     /// A number that should lie in a range does not.
     #[error("{what} is {value}, but must be in {low}..={high}")]
     Range {

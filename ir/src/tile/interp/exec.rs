@@ -3,8 +3,10 @@
 use super::block::Matrix;
 use super::error::Fault;
 use super::machine::{Done, Held, Machine};
+use super::memory::within;
 use super::{arith, matrix, select, tiles};
-use crate::tile::{Node, Op, SlotRef, Value};
+use crate::tile::kernel::Seat;
+use crate::tile::{Lanes, Node, Op, SlotRef, Value};
 use std::rc::Rc;
 
 impl Machine<'_, '_> {
@@ -18,6 +20,8 @@ impl Machine<'_, '_> {
                 Held::Index(n.ok_or_else(|| Fault::Unbound(dim.to_string()))?)
             }
             Op::IndexTile { axis } => Held::Index(self.at.get(*axis).map_or(0, |n| *n as i64)),
+            Op::IndexGroup { axis } => Held::Index(self.group(*axis).0 as i64),
+            Op::IndexEnd { axis } => Held::Index(self.group(*axis).1 as i64),
             Op::IndexBinary { a, b, f } => {
                 let (a, b) = (self.index(r, *a)?, self.index(r, *b)?);
                 Held::Index(f.apply(a, b).ok_or(Fault::Division(b))?)
@@ -40,8 +44,61 @@ impl Machine<'_, '_> {
             },
             Op::Pass { slot } | Op::Release { slot } => {
                 let at = self.slot(r, *slot)?;
-                let place = self.place(r, at.ring).ok_or(Fault::Operand(*slot))?;
-                self.rings[at.ring].give(place, at.slot);
+                let seat = self.seat(r, at.ring).ok_or(Fault::Operand(*slot))?;
+                self.rings[at.ring].give(seat, at.slot).ok_or(Fault::Operand(*slot))?;
+                return Ok(Done::Yes);
+            }
+            Op::Return { slot } => {
+                let at = self.slot(r, *slot)?;
+                let seat = self.seat(r, at.ring).ok_or(Fault::Operand(*slot))?;
+                self.rings[at.ring].back(seat, at.slot).ok_or(Fault::Operand(*slot))?;
+                return Ok(Done::Yes);
+            }
+            Op::CopyTile { view, at, slot, part } => {
+                let at = self.indices(r, at)?;
+                self.copy_tile(r, *view, &at, *slot, *part)?;
+                return Ok(Done::Yes);
+            }
+            Op::CopyRows { view, outer, ids, at, col, slot, rows, per, part } => {
+                let (outer, at) = (self.indices(r, outer)?, self.indices(r, at)?);
+                let (col, rows) = (self.index(r, *col)?, self.index(r, *rows)?);
+                self.copy_rows(r, *view, &outer, (*ids, &at), col, *slot, (rows, *per), *part)?;
+                return Ok(Done::Yes);
+            }
+            Op::CopyWrap { view, outer, start, slot, rows } => {
+                let outer = self.indices(r, outer)?;
+                let (start, rows) = (self.index(r, *start)?, self.index(r, *rows)?);
+                self.copy_wrap(r, *view, &outer, start, *slot, rows)?;
+                return Ok(Done::Yes);
+            }
+            Op::Decode { from, to, row } => {
+                let row = self.index(r, *row)?;
+                self.matrix_op(r, *to, [*from], |to, [from]| matrix::decode(to, from, row))?;
+                return Ok(Done::Yes);
+            }
+            Op::MmaTile { acc, a, b, n, first, trans } => {
+                let scaled = self.slot_format(r, *a)?.group.is_some();
+                let (n, first) = (self.index(r, *n)?, self.index(r, *first)? != 0);
+                let product = |acc: &mut Matrix, [a, b]: [&Matrix; 2]| {
+                    matrix::mma_tile(acc, a, b, n, first, (*trans, scaled))
+                };
+                self.matrix_op(r, *acc, [*a, *b], product)?;
+                return Ok(Done::Yes);
+            }
+            Op::StoreRows { x, view, at, rows } => {
+                let (x, at) = (self.matrix(r, *x)?, self.indices(r, at)?);
+                let rows = self.index(r, *rows)?;
+                self.store_rows(&x, *view, &at, rows)?;
+                return Ok(Done::Yes);
+            }
+            Op::StoreScatter { x, view, ids, at, col, rows } => {
+                let (x, at) = (self.matrix(r, *x)?, self.indices(r, at)?);
+                let (col, rows) = (self.index(r, *col)?, self.index(r, *rows)?);
+                self.store_scatter(&x, *view, (*ids, &at), col, rows)?;
+                return Ok(Done::Yes);
+            }
+            Op::SortGroups { experts, offsets, pairs, rows, count } => {
+                self.sort_groups(*experts, *offsets, [*pairs, *rows], *count)?;
                 return Ok(Done::Yes);
             }
             Op::Copy { view, at, slot, rows } => {
@@ -116,8 +173,38 @@ impl Machine<'_, '_> {
             Op::Splat { value } => tile(Matrix::reals(1, 1, vec![*value])),
             Op::Map { x, f } => tile(arith::map(&*self.matrix(r, *x)?, *f)),
             Op::Zip { a, b, f } => tile(arith::zip(&*self.matrix(r, *a)?, &*self.matrix(r, *b)?, *f)?),
-            Op::Reduce { x, f, axis } => tile(arith::reduce(&*self.matrix(r, *x)?, *f, *axis)),
-            Op::Dot { a, b } => tile(arith::dots(&*self.matrix(r, *a)?, &*self.matrix(r, *b)?)),
+            Op::Reduce { x, f, axis } => tile(arith::reduce(&*self.matrix(r, *x)?, *f, *axis, self.lanes(r))),
+            Op::Dot { a, b } => {
+                tile(arith::dots(&*self.matrix(r, *a)?, &*self.matrix(r, *b)?, self.lanes(r)))
+            }
+            Op::Transpose { x } => {
+                let format = match &node.result {
+                    Some((_, crate::tile::Type::Tile { format, .. })) => *format,
+                    Some(_) | None => crate::types::Format::F32,
+                };
+                tile(tiles::transpose(&*self.matrix(r, *x)?, format)?)
+            }
+            Op::MaskCols { x, n, value } => {
+                let n = self.index(r, *n)?;
+                tile(tiles::mask(&*self.matrix(r, *x)?, *value, |j| j as i64 >= n))
+            }
+            Op::MaskIds { x, ids, at, value } => {
+                let (x, at) = (self.matrix(r, *x)?, self.indices(r, at)?);
+                let ids = self.list(*ids, &at, x.cols)?;
+                tile(tiles::mask(&x, *value, |j| ids.get(j).is_none_or(|id| *id < 0)))
+            }
+            Op::Any { x } => Held::Index(select::any(&*self.matrix(r, *x)?)?),
+            Op::TopKView { view, at, n, newest, k, block } => {
+                let at = self.indices(r, at)?;
+                let (n, newest) = (self.index(r, *n)?, self.index(r, *newest)?);
+                tile(select::top_k_view(&self.reals(*view, &at, n)?, newest, *k, *block))
+            }
+            Op::TopKListed { view, at, n, list, from, k, block } => {
+                let (at, from) = (self.indices(r, at)?, self.indices(r, from)?);
+                let n = self.index(r, *n)?;
+                let (row, list) = (self.reals(*view, &at, n)?, self.list(*list, &from, usize::MAX)?);
+                tile(select::top_k_listed(&row, &list, *k, *block)?)
+            }
             Op::Slice { x, row, rows, col, cols } => {
                 tile(tiles::slice(&*self.matrix(r, *x)?, *row, *rows, *col, *cols)?)
             }
@@ -154,18 +241,61 @@ impl Machine<'_, '_> {
         Ok(Done::Yes)
     }
 
-    /// Place of a role on the path of a ring.
-    fn place(&self, role: usize, ring: usize) -> Option<usize> {
-        self.kernel.rings.get(ring)?.path.iter().position(|r| *r == role)
+    /// Seat of a role on the path of a ring.
+    fn seat(&self, role: usize, ring: usize) -> Option<Seat> {
+        self.kernel.rings.get(ring)?.seat(role)
+    }
+
+    /// Group and its end along a grouped axis.
+    fn group(&self, axis: usize) -> (usize, usize) {
+        self.groups.get(axis).copied().flatten().unwrap_or_default()
+    }
+
+    /// Order of a role's sums.
+    fn lanes(&self, role: usize) -> Lanes {
+        self.kernel.roles.get(role).map(|r| r.lanes).unwrap_or_default()
+    }
+
+    /// `sort.groups`.
+    fn sort_groups(
+        &mut self,
+        experts: Value,
+        offsets: Value,
+        [pairs, rows]: [Option<Value>; 2],
+        count: usize,
+    ) -> Result<(), Fault> {
+        let (experts, offsets) = (self.view(experts)?, self.view(offsets)?);
+        let total: usize = self.views[experts].shape.iter().product();
+        let width = self.views[experts].width().max(1);
+        let mut groups = vec![Vec::new(); count];
+        for i in 0..total {
+            let e = within("an expert", self.views[experts].int(self.tile, i)?, count)?;
+            groups[e].push(i);
+        }
+        let mut start = 0;
+        self.views[offsets].set_int(self.tile, 0, 0)?;
+        for (e, group) in groups.iter().enumerate() {
+            for (i, choice) in group.iter().enumerate() {
+                for (list, value) in [(pairs, *choice), (rows, choice / width)] {
+                    if let Some(list) = list {
+                        let list = self.view(list)?;
+                        self.views[list].set_int(self.tile, start + i, value as i64)?;
+                    }
+                }
+            }
+            start += group.len();
+            self.views[offsets].set_int(self.tile, e + 1, start as i64)?;
+        }
+        Ok(())
     }
 
     /// `acquire` or `take`.
     fn get(&mut self, role: usize, ring: Value, op: &Op) -> Result<Option<SlotRef>, Fault> {
         let number = ring.index().checked_sub(self.kernel.params.len()).ok_or(Fault::Operand(ring))?;
-        let place = self.place(role, number).ok_or(Fault::Operand(ring))?;
+        let seat = self.seat(role, number).ok_or(Fault::Operand(ring))?;
         let state = self.rings.get_mut(number).ok_or(Fault::Operand(ring))?;
         let slot =
-            if matches!(op, Op::Acquire { .. }) { state.acquire(self.rng)? } else { state.take(place) };
+            if matches!(op, Op::Acquire { .. }) { state.acquire(seat, self.rng)? } else { state.take(seat) };
         Ok(slot.map(|slot| SlotRef { ring: number, slot }))
     }
 

@@ -43,6 +43,15 @@ pub(super) enum Done {
     Wait,
 }
 
+/// Where a tile of the grid lies.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TilePlace {
+    /// First coordinates along the grid axes.
+    pub(super) at: Vec<usize>,
+    /// Along grouped axes the group's number and end.
+    pub(super) groups: Vec<Option<(usize, usize)>>,
+}
+
 /// One tile in execution.
 pub(super) struct Machine<'a, 'k> {
     pub(super) kernel: &'k Kernel,
@@ -51,6 +60,8 @@ pub(super) struct Machine<'a, 'k> {
     pub(super) rng: &'a mut Rng,
     /// First coordinates along the grid axes.
     pub(super) at: Vec<usize>,
+    /// Along grouped axes the group's number and end.
+    pub(super) groups: Vec<Option<(usize, usize)>>,
     /// Number of the tile.
     pub(super) tile: u32,
     pub(super) rings: Vec<RingSlots>,
@@ -63,19 +74,20 @@ impl<'a, 'k> Machine<'a, 'k> {
         bindings: &'a Bindings,
         views: &'a mut Vec<View<'k>>,
         rng: &'a mut Rng,
-        at: Vec<usize>,
+        place: TilePlace,
         tile: u32,
     ) -> Result<Self, Error> {
+        let TilePlace { at, groups } = place;
         let mut rings = Vec::new();
         for ring in &kernel.rings {
             let cols = ring.slot.cols.eval(bindings);
             let cols = cols.ok_or_else(|| Error::Size { what: format!("ring {}", ring.name) })?;
-            rings.push(RingSlots::new(&ring.slot, cols, ring.depth, ring.path.len()));
+            rings.push(RingSlots::new(ring, cols));
         }
         let thread =
             |body| Thread { frames: vec![Frame { block: body, next: 0, counter: None }], values: Vec::new() };
         let threads = kernel.roles.iter().map(|r| thread(&r.body)).collect();
-        Ok(Machine { kernel, bindings, views, rng, at, tile, rings, threads })
+        Ok(Machine { kernel, bindings, views, rng, at, groups, tile, rings, threads })
     }
 
     /// Runs all roles to their ends.

@@ -56,6 +56,46 @@ pub(super) fn mma(
     Ok(())
 }
 
+/// `mma.tile`: columns from `n` on become poison.
+pub(super) fn mma_tile(
+    acc: &mut Matrix,
+    a: &Matrix,
+    b: &Matrix,
+    n: i64,
+    first: bool,
+    (trans, scaled): (bool, bool),
+) -> Result<(), Fault> {
+    let n = within("the number of columns", n, acc.cols + 1)?;
+    let width = if scaled { SCALED } else { PLAIN };
+    for j in 0..acc.cols {
+        if j >= n {
+            (0..acc.rows).for_each(|i| acc.set(i, j, 0.0, false));
+            continue;
+        }
+        let (column, known): (Vec<f32>, bool) = if trans {
+            ((0..b.rows).map(|k| b.real(k, j)).collect(), (0..b.rows).all(|k| b.known_row(k)[j]))
+        } else {
+            (b.real_row(j).to_vec(), b.row_known(j))
+        };
+        for i in 0..acc.rows {
+            let mut sum = if first { 0.0 } else { acc.real(i, j) };
+            for (a, b) in a.real_row(i).chunks(width).zip(column.chunks(width)) {
+                sum += block(a, b, scaled);
+            }
+            let before = first || acc.known_row(i)[j];
+            acc.set(i, j, sum, before && a.row_known(i) && known);
+        }
+    }
+    Ok(())
+}
+
+/// `decode`: the values of a quantised slot in a plain one.
+pub(super) fn decode(to: &mut Matrix, from: &Matrix, row: i64) -> Result<(), Fault> {
+    let row = fitting("row", row, from.rows, to.rows)?;
+    to.put(row, 0, from);
+    Ok(())
+}
+
 /// Column and number of keys of an op that works on `n` keys from column `col` on.
 fn keys(col: i64, n: i64, cols: usize, have: usize) -> Result<(usize, usize), Fault> {
     let n = within("the number of keys", n, have + 1)?;

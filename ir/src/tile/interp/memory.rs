@@ -1,6 +1,7 @@
 //! Tensors in memory: the parameters of a run, with what each tile did to them.
 
 use super::error::{Error, Fault};
+use super::slots::RowSource;
 use crate::graph::interp::{Data, Tensor};
 use crate::tile::{Access, Kernel, Param};
 use crate::types::{Bindings, Elem, Layout};
@@ -89,6 +90,15 @@ impl<'a> View<'a> {
                 None => Ok(Some(w.data)),
             },
         }
+    }
+
+    /// The borders that a list of offsets gives: ascending from 0, at most `most`. `None` if it holds others.
+    pub(super) fn borders(&self, most: usize) -> Option<Vec<usize>> {
+        let Data::I32(list) = self.data() else { return None };
+        let borders: Option<Vec<usize>> = list.iter().map(|v| usize::try_from(*v).ok()).collect();
+        let borders = borders?;
+        let fine = borders.first() == Some(&0) && borders.is_sorted() && borders.last() <= Some(&most);
+        fine.then_some(borders)
     }
 
     fn data(&self) -> &Data {
@@ -197,6 +207,26 @@ impl<'a> View<'a> {
         Ok((row..row + rows).map(|r| (first * height + r) * width + col).collect())
     }
 
+    /// Where the rows of a block of `rows × cols` that starts at `at` lie; what is outside the view has no place.
+    pub(super) fn clipped(&self, at: &[i64], rows: usize, cols: usize) -> Result<Vec<RowSource>, Fault> {
+        let rank = self.shape.len();
+        let width = self.width();
+        let height = if rank >= 2 { self.shape[rank - 2] } else { 1 };
+        let (col, rest) = at.split_last().map_or((0, at), |(c, rest)| (*c, rest));
+        let (row, outer) = rest.split_last().map_or((0, rest), |(r, outer)| (*r, outer));
+        let col = within("the column", col, usize::MAX)?;
+        let row = within("the row", row, usize::MAX)?;
+        self.aligned(row, col)?;
+        let cols = cols.min(width.saturating_sub(col));
+        let mut first = 0;
+        for (i, (&v, &n)) in outer.iter().zip(&self.shape).enumerate() {
+            first = first * n + within(&format!("index {i}"), v, n)?;
+        }
+        let inside = |i: usize| cols > 0 && row.checked_add(i).is_some_and(|r| r < height);
+        let place = |i: usize| inside(i).then(|| (first * height + row + i) * width + col);
+        Ok((0..rows).map(|i| RowSource { first: place(i), cols }).collect())
+    }
+
     /// The rows under `outer`: flat number of the first element, and how many there are.
     pub(super) fn rows_under(&self, outer: &[i64]) -> Result<(usize, usize), Fault> {
         let inner = &self.shape[outer.len()..];
@@ -214,7 +244,7 @@ impl<'a> View<'a> {
     }
 
     /// Refuses blocks that begin inside a scale group or a panel.
-    fn aligned(&self, row: usize, col: usize) -> Result<(), Fault> {
+    pub(super) fn aligned(&self, row: usize, col: usize) -> Result<(), Fault> {
         if let Some(g) = self.param.ty.format.group
             && !col.is_multiple_of(g.cols)
         {

@@ -23,11 +23,11 @@ mod tiles;
 
 pub use error::{Error, Fault};
 
-use super::kernel::Kernel;
+use super::kernel::{Axis, Kernel};
 use crate::graph::interp::Tensor;
 use crate::types::Bindings;
 use crate::verified::Verified;
-use machine::Machine;
+use machine::{Machine, TilePlace};
 use memory::View;
 use rng::Rng;
 
@@ -47,25 +47,25 @@ pub fn run(
 ) -> Result<(), Error> {
     let kernel: &Kernel = kernel;
     let mut rng = Rng::new(seed);
-    let mut counts = Vec::new();
-    for axis in &kernel.grid {
-        let extent = axis.extent.eval(bindings);
-        let extent = extent.ok_or_else(|| Error::Size { what: format!("axis {}", axis.name) })?;
-        counts.push(extent.div_ceil(axis.tile));
-    }
-    let tiles = counts.iter().try_fold(1usize, |n, c| n.checked_mul(*c)).filter(|n| *n <= MAX_TILES);
-    let tiles = tiles.ok_or_else(|| Error::Size { what: "the grid".into() })?;
-    let mut order: Vec<usize> = (0..tiles).collect();
-    rng.shuffle(&mut order);
     let mut views = View::all(kernel, bindings, params)?;
+    let mut places = vec![TilePlace::default()];
+    for axis in &kernel.grid {
+        let tiles = tiles_of(axis, bindings, &mut views)?;
+        let count = places.len().checked_mul(tiles.len()).filter(|n| *n <= MAX_TILES);
+        count.ok_or_else(|| Error::Size { what: "the grid".into() })?;
+        let with = |place: &TilePlace, (at, group): &(usize, Option<(usize, usize)>)| {
+            let mut place = place.clone();
+            place.at.push(*at);
+            place.groups.push(*group);
+            place
+        };
+        places = places.iter().flat_map(|p| tiles.iter().map(|t| with(p, t)).collect::<Vec<_>>()).collect();
+    }
+    let mut order: Vec<usize> = (0..places.len()).collect();
+    rng.shuffle(&mut order);
     for number in order {
-        let mut rest = number;
-        let mut at = vec![0; counts.len()];
-        for (i, (axis, count)) in kernel.grid.iter().zip(&counts).enumerate().rev() {
-            at[i] = rest % count * axis.tile;
-            rest /= count;
-        }
-        Machine::new(kernel, bindings, &mut views, &mut rng, at, number as u32)?.run()?;
+        let place = std::mem::take(&mut places[number]);
+        Machine::new(kernel, bindings, &mut views, &mut rng, place, number as u32)?.run()?;
     }
     let results: Result<Vec<_>, Error> = views.into_iter().map(View::finish).collect();
     for (tensor, data) in params.iter_mut().zip(results?) {
@@ -74,6 +74,31 @@ pub fn run(
         }
     }
     Ok(())
+}
+
+/// First coordinate, and group with its end, of each tile along an axis.
+fn tiles_of(
+    axis: &Axis,
+    bindings: &Bindings,
+    views: &mut [View<'_>],
+) -> Result<Vec<(usize, Option<(usize, usize)>)>, Error> {
+    let size = || Error::Size { what: format!("axis {}", axis.name) };
+    let extent = axis.extent.eval(bindings).ok_or_else(size)?;
+    let tile = axis.tile.max(1);
+    if extent.div_ceil(tile) > MAX_TILES {
+        return Err(size());
+    }
+    let Some(offsets) = axis.groups else {
+        return Ok((0..extent).step_by(tile).map(|at| (at, None)).collect());
+    };
+    let view = views.get_mut(offsets.index()).ok_or_else(size)?;
+    let borders = view.borders(extent).ok_or_else(size)?;
+    let mut tiles = Vec::new();
+    for (group, border) in borders.windows(2).enumerate() {
+        let (start, end) = (border[0], border[1]);
+        tiles.extend((start..end).step_by(tile).map(|at| (at, Some((group, end)))));
+    }
+    Ok(tiles)
 }
 
 #[cfg(test)]

@@ -26,12 +26,52 @@ fn head<'a>(x: &'a Matrix, n: i64, what: &str) -> Result<&'a [f32], Fault> {
 /// `topk`.
 pub(super) fn top_k(x: &Matrix, n: i64, k: usize) -> Result<Matrix, Fault> {
     let row = head(x, n, "the scores")?;
-    let mut best = ranked(row);
-    best.retain(|i| row[*i] > f32::NEG_INFINITY);
+    Ok(padded(best(row, k).into_iter(), k))
+}
+
+/// The k largest of `keys` that are above −∞, ascending, −1 padded.
+fn best(keys: &[f32], k: usize) -> Vec<usize> {
+    let mut best = ranked(keys);
+    best.retain(|i| keys[*i] > f32::NEG_INFINITY);
     best.truncate(k);
     best.sort_unstable();
-    let padded = best.into_iter().map(|i| i as i32).chain(std::iter::repeat(-1)).take(k);
-    Ok(Matrix::ints(padded.collect()))
+    best
+}
+
+fn padded(best: impl Iterator<Item = usize>, k: usize) -> Matrix {
+    Matrix::ints(best.map(|i| i as i32).chain(std::iter::repeat(-1)).take(k).collect())
+}
+
+/// `topk.view`; a NaN counts as −∞ in the maximum of a block.
+pub(super) fn top_k_view(row: &[f32], newest: i64, k: usize, block: usize) -> Matrix {
+    let newest = usize::try_from(newest).ok();
+    let key = |(i, part): (usize, &[f32])| match newest {
+        Some(at) if block > 1 && at / block == i => f32::INFINITY,
+        Some(_) | None => part.iter().copied().fold(f32::NEG_INFINITY, f32::max),
+    };
+    let keys: Vec<f32> = row.chunks(block).enumerate().map(key).collect();
+    padded(best(&keys, k).into_iter(), k)
+}
+
+/// `topk.listed`.
+pub(super) fn top_k_listed(row: &[f32], list: &[i64], k: usize, block: usize) -> Result<Matrix, Fault> {
+    let mut places = Vec::new();
+    for id in list.iter().filter(|id| **id != -1) {
+        let b = within("a block", *id, row.len().div_ceil(block).max(1))?;
+        places.extend((b * block).min(row.len())..row.len().min((b + 1) * block));
+    }
+    let keys: Vec<f32> = places.iter().map(|i| row[*i]).collect();
+    Ok(padded(best(&keys, k).into_iter().map(|i| places[i]), k))
+}
+
+/// `any`.
+pub(super) fn any(x: &Matrix) -> Result<i64, Fault> {
+    let mut found = false;
+    for i in 0..x.rows {
+        x.expect_known(i, x.cols, "the tile that decides")?;
+        found |= x.real_row(i).iter().any(|v| *v > 0.0);
+    }
+    Ok(found.into())
 }
 
 /// `topk.ranked`.

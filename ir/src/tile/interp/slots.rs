@@ -4,18 +4,16 @@ use super::block::{Elems, Matrix};
 use super::error::Fault;
 use super::memory::View;
 use super::rng::Rng;
-use crate::tile::SlotType;
-use std::collections::VecDeque;
+use crate::tile::kernel::Seat;
+use crate::tile::rings::RingState;
+use crate::tile::{Part, Ring, SlotType};
 
 /// A ring's slots.
 pub(super) struct RingSlots {
     ty: SlotType,
     cols: usize,
-    depth: usize,
+    state: RingState,
     slots: Vec<Slot>,
-    free: Vec<usize>,
-    /// By place on the path: slots passed to that role, the oldest first.
-    waiting: Vec<VecDeque<usize>>,
 }
 
 /// A slot's contents.
@@ -23,53 +21,63 @@ pub(super) struct Slot {
     /// What has landed.
     pub(super) matrix: Matrix,
     pending: Vec<Pending>,
+    /// By row, where the codes and the scales came from, while only one of them has landed.
+    halves: Vec<[Option<RowSource>; 2]>,
+}
+
+/// Where the contents of a slot's row come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RowSource {
+    /// Flat number of the first element, `None` for a row of zeros.
+    pub(super) first: Option<usize>,
+    /// Elements that are read; the others are zeros.
+    pub(super) cols: usize,
 }
 
 /// A copy under way. It reads its source when it lands.
 pub(super) struct Pending {
     /// Number of the parameter it reads.
     pub(super) view: usize,
-    /// Flat number of the first element of each row, `None` for a row of zeros.
-    pub(super) rows: Vec<Option<usize>>,
+    /// What it copies.
+    pub(super) part: Part,
+    /// Where the first rows come from.
+    pub(super) rows: Vec<RowSource>,
 }
 
 impl RingSlots {
     /// All slots free. They are made when first needed, since a ring may be deeper than memory.
-    pub(super) fn new(ty: &SlotType, cols: usize, depth: usize, path: usize) -> Self {
-        let waiting = vec![VecDeque::new(); path];
-        RingSlots { ty: ty.clone(), cols, depth, slots: Vec::new(), free: Vec::new(), waiting }
+    pub(super) fn new(ring: &Ring, cols: usize) -> Self {
+        RingSlots { ty: ring.slot.clone(), cols, state: RingState::new(ring), slots: Vec::new() }
     }
 
-    /// Any free slot, poisoned.
-    pub(super) fn acquire(&mut self, rng: &mut Rng) -> Result<Option<usize>, Fault> {
-        let fresh = usize::from(self.slots.len() < self.depth);
-        let choices = self.free.len() + fresh;
-        if choices == 0 {
-            return Ok(None);
+    /// Any free slot, poisoned, or the one that another role of the station acquired.
+    pub(super) fn acquire(&mut self, seat: Seat, rng: &mut Rng) -> Result<Option<usize>, Fault> {
+        let acquired = self.state.acquire_one(seat, self.slots.len(), |n| rng.below(n));
+        let Some((slot, fresh)) = acquired else { return Ok(None) };
+        if fresh {
+            let matrix = Matrix::poison(self.ty.rows, self.cols, self.ty.format)?;
+            let contents = Slot { matrix, pending: Vec::new(), halves: vec![[None; 2]; self.ty.rows] };
+            match self.slots.get_mut(slot) {
+                Some(old) => *old = contents,
+                None => self.slots.push(contents),
+            }
         }
-        let empty = Matrix::poison(self.ty.rows, self.cols, self.ty.format)?;
-        let choice = rng.below(choices);
-        let contents = Slot { matrix: empty, pending: Vec::new() };
-        if choice < self.free.len() {
-            let slot = self.free.swap_remove(choice);
-            self.slots[slot] = contents;
-            return Ok(Some(slot));
-        }
-        self.slots.push(contents);
-        Ok(Some(self.slots.len() - 1))
+        Ok(Some(slot))
     }
 
-    /// The oldest slot that waits for the role at `place`.
-    pub(super) fn take(&mut self, place: usize) -> Option<usize> {
-        self.waiting.get_mut(place)?.pop_front()
+    /// The oldest slot that waits for the role.
+    pub(super) fn take(&mut self, seat: Seat) -> Option<usize> {
+        self.state.take(seat)
     }
 
-    /// A slot leaves the role at `place`.
-    pub(super) fn give(&mut self, place: usize, slot: usize) {
-        match self.waiting.get_mut(place + 1) {
-            Some(next) => next.push_back(slot),
-            None => self.free.push(slot),
-        }
+    /// A role gives a slot away, on along the path.
+    pub(super) fn give(&mut self, seat: Seat, slot: usize) -> Option<()> {
+        self.state.give(seat, slot)
+    }
+
+    /// A role gives a slot back to the station before.
+    pub(super) fn back(&mut self, seat: Seat, slot: usize) -> Option<()> {
+        self.state.back(seat, slot)
     }
 
     /// A slot, without regard to copies under way.
@@ -118,6 +126,11 @@ impl Slot {
     pub(super) fn copy(&mut self, pending: Pending) {
         for i in 0..pending.rows.len() {
             self.matrix.forget_row(i);
+            match pending.part {
+                Part::All => self.halves[i] = [None; 2],
+                Part::Codes => self.halves[i][0] = None,
+                Part::Scales => self.halves[i][1] = None,
+            }
         }
         self.pending.push(pending);
     }
@@ -125,24 +138,50 @@ impl Slot {
     fn land(&mut self, views: &mut [View<'_>], tile: u32) -> Result<(), Fault> {
         for copy in self.pending.drain(..) {
             let view = &mut views[copy.view];
-            let cols = self.matrix.cols;
             for (i, source) in copy.rows.iter().enumerate() {
-                let range = i * cols..(i + 1) * cols;
-                match &mut self.matrix.elems {
-                    Elems::Real(v) => {
-                        for (j, to) in v[range.clone()].iter_mut().enumerate() {
-                            *to = source.map_or(Ok(0.0), |at| view.real(tile, at + j))?;
-                        }
-                    }
-                    Elems::Int(v) => {
-                        for (j, to) in v[range.clone()].iter_mut().enumerate() {
-                            *to = source.map_or(Ok(0), |at| view.int(tile, at + j))? as i32;
-                        }
+                let half = match copy.part {
+                    Part::All => None,
+                    Part::Codes => Some(0),
+                    Part::Scales => Some(1),
+                };
+                if let Some(half) = half {
+                    self.halves[i][half] = Some(*source);
+                    match self.halves[i] {
+                        [Some(codes), Some(scales)] if codes == scales => {}
+                        [Some(_), Some(_)] => return Err(Fault::Halves { row: i }),
+                        [None, _] | [_, None] => continue,
                     }
                 }
-                self.matrix.known[range].fill(true);
+                fill(&mut self.matrix, i, *source, view, tile)?;
             }
         }
         Ok(())
     }
+}
+
+/// Reads row `i` from its source.
+fn fill(
+    matrix: &mut Matrix,
+    i: usize,
+    source: RowSource,
+    view: &mut View<'_>,
+    tile: u32,
+) -> Result<(), Fault> {
+    let cols = matrix.cols;
+    let range = i * cols..(i + 1) * cols;
+    let at = |j: usize| source.first.filter(|_| j < source.cols).map(|first| first + j);
+    match &mut matrix.elems {
+        Elems::Real(v) => {
+            for (j, to) in v[range.clone()].iter_mut().enumerate() {
+                *to = at(j).map_or(Ok(0.0), |at| view.real(tile, at))?;
+            }
+        }
+        Elems::Int(v) => {
+            for (j, to) in v[range.clone()].iter_mut().enumerate() {
+                *to = at(j).map_or(Ok(0), |at| view.int(tile, at))? as i32;
+            }
+        }
+    }
+    matrix.known[range].fill(true);
+    Ok(())
 }

@@ -32,6 +32,32 @@ pub(super) fn slice(x: &Matrix, row: usize, rows: usize, col: usize, cols: usize
     slot_load(x, row as i64, col as i64, rows, cols)
 }
 
+/// `transpose`.
+pub(super) fn transpose(x: &Matrix, format: Format) -> Result<Matrix, Fault> {
+    let mut out = Matrix::poison(x.cols, x.rows, format)?;
+    for i in 0..x.rows {
+        for j in 0..x.cols {
+            let (from, to) = (i * x.cols + j, j * x.rows + i);
+            match (&mut out.elems, &x.elems) {
+                (Elems::Real(to_elems), Elems::Real(v)) => to_elems[to] = v[from],
+                (Elems::Int(to_elems), Elems::Int(v)) => to_elems[to] = v[from],
+                (Elems::Real(_) | Elems::Int(_), _) => {}
+            }
+            out.known[to] = x.known[from];
+        }
+    }
+    Ok(out)
+}
+
+/// Columns that `hide` names set to `value`.
+pub(super) fn mask(x: &Matrix, value: f32, hide: impl Fn(usize) -> bool) -> Matrix {
+    let mut out = x.clone();
+    for j in (0..x.cols).filter(|j| hide(*j)) {
+        (0..x.rows).for_each(|i| out.set(i, j, value, true));
+    }
+    out
+}
+
 /// `cast`; a group with a poison element is poison.
 pub(super) fn cast(x: &Matrix, format: Format) -> Result<Matrix, Fault> {
     let mut out = Matrix::poison(x.rows, x.cols, format)?;

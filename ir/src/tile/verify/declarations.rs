@@ -39,7 +39,10 @@ pub(super) fn check(report: &mut Report<'_>) {
         if ring.path.is_empty() {
             report.add(Rule::Path, Place::Ring(i), "no role is on the path; name at least one".to_owned());
         }
-        for role in &ring.path {
+        if ring.path.iter().any(|hop| hop.roles.is_empty()) {
+            report.add(Rule::Path, Place::Ring(i), "a station has no role; name at least one".to_owned());
+        }
+        for role in ring.path.iter().flat_map(|hop| &hop.roles) {
             if *role >= kernel.roles.len() {
                 let message = format!("there is no role {role}; the kernel has {}", kernel.roles.len());
                 report.add(Rule::Path, Place::Ring(i), message);

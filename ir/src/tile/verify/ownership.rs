@@ -1,7 +1,7 @@
 //! Rules of slots: the borrow checker of on-chip memory.
 
 use super::{At, Event, MAX_NESTING, Report, Rule, walk};
-use crate::tile::kernel::{Kernel, Node, Ring, Stmt, Value};
+use crate::tile::kernel::{Kernel, Node, Ring, Stmt, Type, Value};
 use crate::tile::ops::Op;
 use crate::tile::print::{names, print_stmt};
 use std::collections::BTreeMap;
@@ -51,7 +51,9 @@ impl<'k> Owner<'k> {
                     self.held.insert(*v, Held { at, depth });
                 }
             }
-            Op::Pass { slot } | Op::Release { slot } => self.give(report, depth, at, node, *slot),
+            Op::Pass { slot } | Op::Release { slot } | Op::Return { slot } => {
+                self.give(report, depth, at, node, *slot);
+            }
             op => {
                 op.for_each_operand(|name, operand| {
                     for v in operand.values() {
@@ -84,8 +86,17 @@ impl<'k> Owner<'k> {
             report.add_at(Rule::Returned, at, message);
         }
         let Some(ring) = slot_ring(report.kernel, &held) else { return };
-        let last = ring.path.last() == Some(&at.role);
+        let last = ring.is_last(at.role);
         let message = match (&node.op, last) {
+            (Op::Return { .. }, _) => match ring.station(at.role) {
+                Some(0) => {
+                    format!("the role begins the path of %{}; there is no station to return to", ring.name)
+                }
+                Some(place) if ring.path[place].roles.len() > 1 || ring.path[place - 1].roles.len() > 1 => {
+                    format!("stations of %{} with several roles hand nothing back; pass it on", ring.name)
+                }
+                Some(_) | None => return,
+            },
             (Op::Pass { .. }, true) => {
                 format!("the role is the last on the path of %{}; release the slot", ring.name)
             }
@@ -108,7 +119,7 @@ impl<'k> Owner<'k> {
         for v in kept {
             let Some(held) = self.held.remove(&v) else { continue };
             let verb = match slot_ring(report.kernel, &held) {
-                Some(ring) if ring.path.last() != Some(&held.at.role) => "pass it on",
+                Some(ring) if !ring.is_last(held.at.role) => "pass it on",
                 Some(_) | None => "release it",
             };
             report.add_at(
@@ -131,13 +142,13 @@ fn slot_ring<'k>(kernel: &'k Kernel, held: &Held<'k>) -> Option<&'k Ring> {
 
 /// Why a role cannot get a slot of a ring by this op.
 fn get_fault(kernel: &Kernel, ring: &Ring, role: usize, op: &Op) -> Option<String> {
-    let place = ring.path.iter().position(|r| *r == role);
-    match (place, op) {
+    let comes_back = returns(kernel, ring);
+    match (ring.station(role), op) {
         (None, _) => {
             let name = kernel.roles.get(role).map_or("", |r| r.name.as_str());
             Some(format!("role {name} is not on the path of %{}; add it there", ring.name))
         }
-        (Some(0), Op::Take { .. }) => {
+        (Some(0), Op::Take { .. }) if !comes_back => {
             Some(format!("the role is the first on the path of %{}; acquire the slot", ring.name))
         }
         (Some(place), Op::Acquire { .. }) if place > 0 => {
@@ -147,10 +158,39 @@ fn get_fault(kernel: &Kernel, ring: &Ring, role: usize, op: &Op) -> Option<Strin
     }
 }
 
+/// True if a role gives slots of `ring` back to the station before.
+fn returns(kernel: &Kernel, ring: &Ring) -> bool {
+    let of_ring = |v: Value| match def_ring(kernel, v) {
+        Some(r) => std::ptr::eq(r, ring),
+        None => false,
+    };
+    fn any(block: &[Stmt], of_ring: &dyn Fn(Value) -> bool) -> bool {
+        block.iter().any(|stmt| match stmt {
+            Stmt::Op(Node { op: Op::Return { slot }, .. }) => of_ring(*slot),
+            Stmt::Op(_) => false,
+            Stmt::For { body, .. } | Stmt::If { body, .. } => any(body, of_ring),
+        })
+    }
+    kernel.roles.iter().any(|r| any(&r.body, &of_ring))
+}
+
+/// The ring of the slot that `v` names.
+fn def_ring(kernel: &Kernel, v: Value) -> Option<&Ring> {
+    fn find(block: &[Stmt], v: Value) -> Option<Value> {
+        block.iter().find_map(|stmt| match stmt {
+            Stmt::Op(Node { result: Some((r, Type::Slot { ring })), .. }) if *r == v => Some(*ring),
+            Stmt::Op(_) => None,
+            Stmt::For { body, .. } | Stmt::If { body, .. } => find(body, v),
+        })
+    }
+    kernel.ring_of(kernel.roles.iter().find_map(|r| find(&r.body, v))?)
+}
+
 /// Why an op cannot work on the slots it is given: it would overwrite what it reads.
 fn alias(kernel: &Kernel, op: &Op) -> Option<String> {
     let (written, read) = match op {
-        Op::Mma { acc, a, b, .. } => (*acc, vec![*a, *b]),
+        Op::Mma { acc, a, b, .. } | Op::MmaTile { acc, a, b, .. } => (*acc, vec![*a, *b]),
+        Op::Decode { from, to, .. } => (*to, vec![*from]),
         Op::MmaScores { acc, q, keys, .. } => (*acc, vec![*q, *keys]),
         Op::MmaValues { acc, e, values, .. } => (*acc, vec![*e, *values]),
         Op::MmaIndex { acc, q, w, keys, .. } => (*acc, vec![*q, *w, *keys]),
@@ -158,6 +198,21 @@ fn alias(kernel: &Kernel, op: &Op) -> Option<String> {
         Op::IndexConst { .. }
         | Op::IndexDim { .. }
         | Op::IndexTile { .. }
+        | Op::IndexGroup { .. }
+        | Op::IndexEnd { .. }
+        | Op::Return { .. }
+        | Op::CopyTile { .. }
+        | Op::CopyRows { .. }
+        | Op::CopyWrap { .. }
+        | Op::StoreRows { .. }
+        | Op::StoreScatter { .. }
+        | Op::Transpose { .. }
+        | Op::MaskCols { .. }
+        | Op::MaskIds { .. }
+        | Op::Any { .. }
+        | Op::TopKView { .. }
+        | Op::TopKListed { .. }
+        | Op::SortGroups { .. }
         | Op::IndexBinary { .. }
         | Op::IndexRead { .. }
         | Op::IndexWrite { .. }

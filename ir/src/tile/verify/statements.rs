@@ -237,14 +237,23 @@ fn unit(op: &Op) -> Unit {
         Op::IndexConst { .. }
         | Op::IndexDim { .. }
         | Op::IndexTile { .. }
+        | Op::IndexGroup { .. }
+        | Op::IndexEnd { .. }
         | Op::IndexBinary { .. }
         | Op::IndexRead { .. }
         | Op::Acquire { .. }
         | Op::Take { .. }
         | Op::Pass { .. }
+        | Op::Return { .. }
         | Op::Release { .. } => Unit::Any,
-        Op::Copy { .. } | Op::CopyRing { .. } | Op::CopyGather { .. } => Unit::Copy,
+        Op::Copy { .. }
+        | Op::CopyRing { .. }
+        | Op::CopyGather { .. }
+        | Op::CopyTile { .. }
+        | Op::CopyRows { .. }
+        | Op::CopyWrap { .. } => Unit::Copy,
         Op::Mma { .. }
+        | Op::MmaTile { .. }
         | Op::MmaScores { .. }
         | Op::MmaValues { .. }
         | Op::MmaIndex { .. }
@@ -252,6 +261,16 @@ fn unit(op: &Op) -> Unit {
         Op::IndexWrite { .. }
         | Op::Load { .. }
         | Op::Store { .. }
+        | Op::StoreRows { .. }
+        | Op::StoreScatter { .. }
+        | Op::Decode { .. }
+        | Op::Transpose { .. }
+        | Op::MaskCols { .. }
+        | Op::MaskIds { .. }
+        | Op::Any { .. }
+        | Op::TopKView { .. }
+        | Op::TopKListed { .. }
+        | Op::SortGroups { .. }
         | Op::SlotLoad { .. }
         | Op::SlotStore { .. }
         | Op::Splat { .. }

@@ -11,12 +11,32 @@ pub(crate) fn views(op: &Op) -> (Vec<Value>, Vec<Value>) {
         Op::IndexRead { view, .. }
         | Op::Copy { view, .. }
         | Op::CopyRing { view, .. }
+        | Op::CopyTile { view, .. }
+        | Op::CopyWrap { view, .. }
+        | Op::TopKView { view, .. }
         | Op::Load { view, .. } => (vec![*view], Vec::new()),
-        Op::CopyGather { view, ids, .. } => (vec![*view, *ids], Vec::new()),
-        Op::IndexWrite { view, .. } | Op::Store { view, .. } => (Vec::new(), vec![*view]),
+        Op::CopyGather { view, ids, .. } | Op::CopyRows { view, ids, .. } => (vec![*view, *ids], Vec::new()),
+        Op::TopKListed { view, list, .. } => (vec![*view, *list], Vec::new()),
+        Op::MaskIds { ids, .. } => (vec![*ids], Vec::new()),
+        Op::IndexWrite { view, .. } | Op::Store { view, .. } | Op::StoreRows { view, .. } => {
+            (Vec::new(), vec![*view])
+        }
+        Op::StoreScatter { view, ids, .. } => (vec![*ids], vec![*view]),
+        Op::SortGroups { experts, offsets, pairs, rows, .. } => {
+            let lists = [Some(*offsets), *pairs, *rows];
+            (vec![*experts], lists.into_iter().flatten().collect())
+        }
         Op::IndexConst { .. }
         | Op::IndexDim { .. }
         | Op::IndexTile { .. }
+        | Op::IndexGroup { .. }
+        | Op::IndexEnd { .. }
+        | Op::Return { .. }
+        | Op::Decode { .. }
+        | Op::MmaTile { .. }
+        | Op::Transpose { .. }
+        | Op::MaskCols { .. }
+        | Op::Any { .. }
         | Op::IndexBinary { .. }
         | Op::Acquire { .. }
         | Op::Take { .. }

@@ -154,10 +154,7 @@ pub(in crate::target::cpu) fn emit(
 
 /// Memory planes of a parameter.
 fn planes(ty: &tessera_ir::TensorType) -> usize {
-    match ty.layout {
-        tessera_ir::Layout::Rows => ty.format.planes(),
-        tessera_ir::Layout::Panels16 => 1,
-    }
+    ty.planes()
 }
 
 pub(super) fn fault(op: &'static str, what: impl Into<String>) -> Unsupported {

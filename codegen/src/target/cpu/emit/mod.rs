@@ -50,6 +50,11 @@ fn unsupported(what: impl Into<String>) -> Reason {
     Reason(what.into())
 }
 
+/// An op of another machine's schedules.
+fn foreign() -> Reason {
+    unsupported("an op of another machine's schedules")
+}
+
 /// Sizes beyond 64 bits.
 fn too_large() -> Reason {
     unsupported("a size that overflows 64 bits")

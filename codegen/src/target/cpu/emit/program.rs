@@ -4,7 +4,7 @@ use super::entry::fault;
 use super::env::operands;
 use super::ix::Ix;
 use super::tile::Place;
-use super::{Emitter, Result};
+use super::{Emitter, Result, foreign};
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::types::{I32, I64};
@@ -163,6 +163,23 @@ impl Emitter<'_> {
             | Op::SlotFill { .. }
             | Op::BlockMax { .. }
             | Op::Restrict { .. } => {}
+            Op::IndexGroup { .. }
+            | Op::IndexEnd { .. }
+            | Op::Transpose { .. }
+            | Op::MaskCols { .. }
+            | Op::MaskIds { .. }
+            | Op::Any { .. }
+            | Op::TopKView { .. }
+            | Op::TopKListed { .. } => return Err(foreign()),
+            Op::Return { .. }
+            | Op::CopyTile { .. }
+            | Op::CopyRows { .. }
+            | Op::CopyWrap { .. }
+            | Op::Decode { .. }
+            | Op::MmaTile { .. }
+            | Op::StoreRows { .. }
+            | Op::StoreScatter { .. }
+            | Op::SortGroups { .. } => {}
         }
         Ok(())
     }
@@ -224,6 +241,23 @@ impl Emitter<'_> {
             | Op::TopRanked { .. }
             | Op::PickCols { .. }
             | Op::Argmax { .. } => Ok(()),
+            Op::Return { .. }
+            | Op::CopyTile { .. }
+            | Op::CopyRows { .. }
+            | Op::CopyWrap { .. }
+            | Op::Decode { .. }
+            | Op::MmaTile { .. }
+            | Op::StoreRows { .. }
+            | Op::StoreScatter { .. }
+            | Op::SortGroups { .. } => Err(foreign()),
+            Op::IndexGroup { .. }
+            | Op::IndexEnd { .. }
+            | Op::Transpose { .. }
+            | Op::MaskCols { .. }
+            | Op::MaskIds { .. }
+            | Op::Any { .. }
+            | Op::TopKView { .. }
+            | Op::TopKListed { .. } => Ok(()),
         }
     }
 
@@ -266,7 +300,24 @@ impl Emitter<'_> {
             | Op::TopK { .. }
             | Op::TopRanked { .. }
             | Op::PickCols { .. }
-            | Op::Argmax { .. } => None,
+            | Op::Argmax { .. }
+            | Op::IndexGroup { .. }
+            | Op::IndexEnd { .. }
+            | Op::Transpose { .. }
+            | Op::MaskCols { .. }
+            | Op::MaskIds { .. }
+            | Op::Any { .. }
+            | Op::TopKView { .. }
+            | Op::TopKListed { .. }
+            | Op::Return { .. }
+            | Op::CopyTile { .. }
+            | Op::CopyRows { .. }
+            | Op::CopyWrap { .. }
+            | Op::Decode { .. }
+            | Op::MmaTile { .. }
+            | Op::StoreRows { .. }
+            | Op::StoreScatter { .. }
+            | Op::SortGroups { .. } => None,
         }
     }
 

@@ -105,7 +105,10 @@ impl Emitter<'_> {
                 match kernel.param_of(*view).map(|p| p.ty.layout) {
                     Some(Layout::Panels16) if !panels.contains(&view.index()) => panels.push(view.index()),
                     Some(Layout::Panels16) => {}
-                    Some(Layout::Rows) | None => rows = true,
+                    Some(
+                        Layout::Rows | Layout::Blocks128 | Layout::Pitch16 | Layout::Split | Layout::Split3,
+                    )
+                    | None => rows = true,
                 }
             }
             Op::CopyRing { slot, .. } | Op::CopyGather { slot, .. } | Op::SlotStore { slot, .. }

@@ -45,22 +45,23 @@ impl Second {
 }
 
 /// The parts of either attention op.
-struct Parts {
-    out: Value,
-    q: Value,
-    window: Value,
-    sink: Value,
-    seq: Value,
-    pos: Value,
-    lo: Value,
-    scale: f32,
-    round: Round,
+pub(crate) struct Parts {
+    pub(crate) out: Value,
+    pub(crate) q: Value,
+    pub(crate) window: Value,
+    pub(crate) sink: Value,
+    pub(crate) seq: Value,
+    pub(crate) pos: Value,
+    pub(crate) lo: Value,
+    pub(crate) scale: f32,
+    pub(crate) round: Round,
     /// Cache and selected, or draft rows and block size.
-    cache: Option<(Value, Value)>,
-    block: Option<(Value, usize)>,
+    pub(crate) cache: Option<(Value, Value)>,
+    pub(crate) block: Option<(Value, usize)>,
 }
 
-fn parts(op: &Op, out: Value) -> Option<Parts> {
+/// The parts of an attention op whose result is `out`; `None` for other ops.
+pub(crate) fn parts(op: &Op, out: Value) -> Option<Parts> {
     match op {
         Op::Attention { q, window, cache, selected, sink, seq, pos, lo, scale, round } => Some(Parts {
             out,

@@ -14,6 +14,7 @@ mod interface;
 mod linear;
 mod moe;
 mod rows;
+pub mod sm100;
 
 pub use config::Config;
 pub use error::Error;

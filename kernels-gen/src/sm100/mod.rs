@@ -1,0 +1,32 @@
+//! Schedules for SM100: weights on the matrix unit's M side, warps with fixed roles, accumulators in tensor memory.
+
+mod attention;
+mod knobs;
+
+pub use knobs::Knobs;
+
+use crate::error::Error;
+use crate::family::Family;
+use crate::interface::Fragment;
+use tessera_ir::Verified;
+use tessera_ir::graph::Module;
+use tessera_ir::tile::Kernel;
+
+/// The SM100 schedule of `fragment`, named as the fragment.
+///
+/// # Errors
+/// The fragment is not one the family computes, or a knob is outside its space.
+pub fn schedule(family: Family, fragment: &Verified<Module>, knobs: &Knobs) -> Result<Kernel, Error> {
+    knobs.check()?;
+    let f = Fragment::new(family, fragment);
+    match family {
+        Family::Attention | Family::BlockAttention => attention::schedule(&f, knobs),
+        Family::Linear
+        | Family::MoeUp
+        | Family::MoeLinear
+        | Family::HcMix
+        | Family::Rows
+        | Family::MoeGroup
+        | Family::IndexSelect => Err(f.fault("it has no schedule for this machine".to_owned())),
+    }
+}

@@ -53,6 +53,9 @@ impl Arg {
         let planes = match ty.layout {
             Layout::Rows => row_planes,
             Layout::Panels16 => vec![panels(ty.format, &row_planes, &shape)],
+            layout @ (Layout::Blocks128 | Layout::Pitch16 | Layout::Split | Layout::Split3) => {
+                panic!("{} is no layout of this machine", layout.name())
+            }
         };
         let want = ty.plane_bytes(bindings).expect("sizes");
         assert_eq!(planes.iter().map(Vec::len).collect::<Vec<_>>(), want);

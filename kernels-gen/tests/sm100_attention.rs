@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tessera_ir::graph::interp::{self, State, Tensor, round_trip};
 use tessera_ir::graph::tolerance::{UNIT, step};
 use tessera_ir::graph::{self, Builder, DeclKind, Module, Op, Round};
+use tessera_ir::machine::sm100 as machine;
 use tessera_ir::{Bindings, Dim, Format, TensorType, Verified, tile};
 use tessera_kernels::{Family, sm100};
 
@@ -188,7 +189,9 @@ impl Case {
                 let (cache, selected) = cache.unzip();
                 Op::Attention { q, window, cache, selected, sink, seq, pos, lo, scale, round }
             }
-            Some(rows) => Op::BlockAttention { q, window, rows, sink, seq, pos, lo, block: size, scale, round },
+            Some(rows) => {
+                Op::BlockAttention { q, window, rows, sink, seq, pos, lo, block: size, scale, round }
+            }
         };
         let mut y = b.emit(op, Format::BF16).expect("well typed");
         if let Some(m) = self.rope {
@@ -406,6 +409,20 @@ fn a_list_of_the_released_length() {
     Case { heads: 3, dim: 512, rope: Some(32), ..case }.check();
 }
 
+/// Queries 64 KB, two key slots of 64 KB, weights 8 KB, raw slots of 4 × 2176 and of 4 × 1152 bytes, each rounded up to 1 KB;
+/// 256 columns of sums and 2 × 32 of scores.
+#[test]
+fn the_released_shape_fits_the_machine() {
+    let case = listed(512, 600, vec![list(1, 512, 512, 600, &[])]);
+    let case = Case { heads: 64, dim: 512, rope: Some(32), ..case };
+    let kernel = case.schedule(&case.data(1));
+    let shared = (64 + 128 + 8) * 1024 + 9 * 1024 + 3 * 5 * 1024;
+    assert_eq!(machine::shared_bytes(&kernel), Some(shared));
+    assert_eq!(machine::tensor_columns(&kernel), Some(256 + 64));
+    assert!(shared + 2048 <= machine::SHARED_BYTES);
+    assert_eq!(machine::threads(&kernel), 352);
+}
+
 #[test]
 fn padding_changes_no_bit() {
     let padded = listed(64, 40, vec![vec![-1; 64]; 3]);
@@ -416,7 +433,8 @@ fn padding_changes_no_bit() {
 
 #[test]
 fn rows_do_not_depend_on_their_neighbours() {
-    let all = listed(64, 90, vec![list(1, 64, 64, 90, &[]), list(2, 64, 20, 90, &[3]), list(3, 64, 0, 90, &[])]);
+    let all =
+        listed(64, 90, vec![list(1, 64, 64, 90, &[]), list(2, 64, 20, 90, &[3]), list(3, 64, 0, 90, &[])]);
     let data = all.data(11);
     let together = all.run(&data, 5);
     let width = all.heads * all.dim;

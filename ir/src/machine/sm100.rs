@@ -107,10 +107,29 @@ pub fn scale_columns(ring: &Ring) -> usize {
     }
 }
 
-/// Bytes of shared memory of all rings of a kernel; `None` if a slot has no size on this machine. Barriers and tables come on
-/// top.
+/// Whether `role` works on a folded accumulator, so that its tiles of up to 64 rows lie in registers as that one gives them.
+pub fn folded_role(kernel: &Kernel, role: usize) -> bool {
+    let folded =
+        |r: &Ring| r.class == Class::Accum && core_rows(r) <= TENSOR_LANES / 2 && r.station(role).is_some();
+    kernel.rings.iter().any(folded)
+}
+
+/// Whether the slots of a ring are registers of its one role: single working slots of up to 64 rows of a role with folded
+/// tiles.
+pub fn in_registers(kernel: &Kernel, ring: &Ring) -> bool {
+    let [hop] = ring.path.as_slice() else { return false };
+    let [role] = hop.roles.as_slice() else { return false };
+    ring.class == Class::Vec
+        && ring.depth == 1
+        && ring.slot.rows <= TENSOR_LANES / 2
+        && folded_role(kernel, *role)
+}
+
+/// Bytes of shared memory of all rings of a kernel but those in registers; `None` if a slot has no size on this machine.
+/// Barriers and tables come on top.
 pub fn shared_bytes(kernel: &Kernel) -> Option<usize> {
-    kernel.rings.iter().filter(|r| r.class != Class::Accum).try_fold(0usize, |n, ring| {
+    let placed = |r: &&Ring| r.class != Class::Accum && !in_registers(kernel, r);
+    kernel.rings.iter().filter(placed).try_fold(0usize, |n, ring| {
         let slot = shared_slot(ring)?;
         let pitch = if ring.class == Class::Vec { slot.data } else { slot.pitch() };
         n.checked_add(pitch.checked_mul(ring.depth)?)

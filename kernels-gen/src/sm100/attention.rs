@@ -23,8 +23,8 @@ use crate::interface::{Fragment, Views};
 use crate::sm100::Knobs;
 use tessera_ir::graph::{Op, Round};
 use tessera_ir::tile::{
-    Binary, Class, IndexOp, Kernel, KernelBuilder, Lanes, Part, Reduce, RoleBuilder, RoleKind, SlotType, Target,
-    Threads, Unary,
+    Binary, Class, IndexOp, Kernel, KernelBuilder, Lanes, Part, Reduce, RoleBuilder, RoleKind, SlotType,
+    Target, Threads, Unary,
 };
 use tessera_ir::{Dim, Format, Layout, TensorType, tile};
 
@@ -55,9 +55,16 @@ const SOFTMAX: usize = 4;
 enum Second {
     None,
     /// Entries of a cache by a list.
-    Selected { cache: tile::Value, list: tile::Value, count: usize },
+    Selected {
+        cache: tile::Value,
+        list: tile::Value,
+        count: usize,
+    },
     /// All rows of the row's draft block.
-    Block { rows: tile::Value, count: usize },
+    Block {
+        rows: tile::Value,
+        count: usize,
+    },
 }
 
 impl Second {
@@ -163,7 +170,8 @@ fn raw_parts(
 
 /// Records of a cache begin at multiples of 16 bytes.
 fn in_memory(ty: &TensorType) -> TensorType {
-    let layout = if ty.format == Format::KV8 || ty.format == Format::KV4 { Layout::Pitch16 } else { ty.layout };
+    let layout =
+        if ty.format == Format::KV8 || ty.format == Format::KV4 { Layout::Pitch16 } else { ty.layout };
     TensorType { layout, ..ty.clone() }
 }
 
@@ -225,8 +233,7 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
     let raw8 = kb.ring("raw8", Class::Stage, slot(RAW, dim, Format::KV8), 1, &[GATHER, DECODE]);
     let raw4 = matches!(second, Second::Selected { .. })
         .then(|| kb.ring("raw4", Class::Stage, slot(RAW, dim, Format::KV4), 3, &[GATHER, DECODE]));
-    let kv_ring =
-        kb.ring("keys", Class::Stage, slot(KEYS, dim, Format::BF16), 2, &[DECODE, SCORES, VALUES]);
+    let kv_ring = kb.ring("keys", Class::Stage, slot(KEYS, dim, Format::BF16), 2, &[DECODE, SCORES, VALUES]);
     let s_ring = kb.ring("scores", Class::Accum, slot(HEADS, KEYS, Format::F32), 2, &[SCORES, SOFTMAX]);
     let p_ring = kb.ring("weights", Class::Stage, slot(HEADS, KEYS, Format::BF16), 1, &[SOFTMAX, VALUES]);
     let o_ring = kb.ring("out", Class::Accum, slot(HEADS, dim, Format::F32), 1, &[VALUES, SOFTMAX]);
@@ -236,7 +243,11 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
     let out = unrope.map_or(p.out, |(out, _, _)| out);
     let out_view = views.of(f, out)?;
 
-    let threads = |warps, registers| Threads { warps, registers: Some(registers), lanes: Lanes { count: 2, chunk: 32 } };
+    let threads = |warps, registers| Threads {
+        warps,
+        registers: Some(registers),
+        lanes: Lanes { count: 2, chunk: 32 },
+    };
     let one_warp = Threads { registers: Some(72), ..Threads::default() };
 
     kb.role_of(RoleKind::Copy, "gather", one_warp, |r| {

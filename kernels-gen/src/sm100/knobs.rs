@@ -41,9 +41,7 @@ impl Knobs {
     }
     /// Refuses values that break the schedules' assumptions.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        for (knob, value, most) in
-            [("tokens", self.tokens, 240), ("dual_tokens", self.dual_tokens, 112)]
-        {
+        for (knob, value, most) in [("tokens", self.tokens, 240), ("dual_tokens", self.dual_tokens, 112)] {
             if value == 0 || !value.is_multiple_of(16) || value > most {
                 let rule = "it must be a multiple of 16, at most 240, 112 for two accumulators";
                 return Err(Error::Knob { knob, value, rule });

@@ -79,7 +79,7 @@ pub(crate) fn group(f: &Fragment<'_>) -> Result<Kernel, Error> {
 }
 
 /// `[T, k, …]` as one row for each choice.
-fn by_choice(ty: &TensorType, k: usize) -> TensorType {
+pub(crate) fn by_choice(ty: &TensorType, k: usize) -> TensorType {
     let rows = ty.shape.first().and_then(|t| t.checked_times(k));
     // A list of one number a choice, `[T, k]`, is a column.
     let cols = if ty.shape.len() == 2 { Some(1) } else { ty.fixed_tail(2) };

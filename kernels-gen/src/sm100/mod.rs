@@ -1,7 +1,11 @@
 //! Schedules for SM100: weights on the matrix unit's M side, warps with fixed roles, accumulators in tensor memory.
 
 mod attention;
+mod gemm;
+mod hc_mix;
 mod knobs;
+mod moe;
+mod stages;
 
 pub use knobs::Knobs;
 
@@ -20,13 +24,12 @@ pub fn schedule(family: Family, fragment: &Verified<Module>, knobs: &Knobs) -> R
     knobs.check()?;
     let f = Fragment::new(family, fragment);
     match family {
+        Family::Linear => gemm::schedule(&f, knobs),
+        Family::MoeUp | Family::MoeLinear => moe::product(&f, knobs),
+        Family::HcMix => hc_mix::schedule(&f, knobs),
         Family::Attention | Family::BlockAttention => attention::schedule(&f, knobs),
-        Family::Linear
-        | Family::MoeUp
-        | Family::MoeLinear
-        | Family::HcMix
-        | Family::Rows
-        | Family::MoeGroup
-        | Family::IndexSelect => Err(f.fault("it has no schedule for this machine".to_owned())),
+        Family::Rows | Family::MoeGroup | Family::IndexSelect => {
+            Err(f.fault("it has no schedule for this machine".to_owned()))
+        }
     }
 }

@@ -2,5 +2,6 @@
 
 mod assembler;
 mod every_form;
+mod hardware_forms;
 mod refused;
 mod text;

@@ -1,8 +1,8 @@
 //! Programs that the builder refuses, with what it says.
 
 use tessera_codegen::target::ptx::isa::{
-    Asm, AtomOp, Class, Cmp, Entry, Fault, Pack, ParamKind, PtxVersion, Reg, Round, Space, Symbol, Target,
-    Ty, Visibility,
+    Asm, AtomOp, BulkLoad, Class, Cmp, CtaGroup, Entry, Fault, Mma, MmaA, MmaKind, Pack, ParamKind,
+    PtxVersion, Reg, Round, Scope, Space, Symbol, Target, TmemShape, Ty, Visibility,
 };
 
 /// Faults of a body as text.
@@ -115,7 +115,7 @@ fn forms_that_do_not_exist() {
 fn visibility_of_the_wrong_kind() {
     let said = one(|a| {
         let to = a.mov_b64(0);
-        let see = Visibility::Release(tessera_codegen::target::ptx::isa::Scope::Gpu);
+        let see = Visibility::Release(Scope::Gpu);
         a.ld_see(Space::Global, see, Ty::B32, to);
     });
     assert!(said.ends_with("loads acquire, they don't release"), "{said}");
@@ -195,4 +195,69 @@ fn heads_that_cannot_be() {
         ]
     );
     assert_eq!(one(|a| a.setmaxnreg_inc(64)), "setmaxnreg without a number of registers at launch");
+}
+
+fn mma(a: &mut Asm, group: CtaGroup, kind: MmaKind, scaled: bool) -> Mma {
+    let (d, wide, on) = (a.mov_b32(0), a.mov_b64(0), a.pred_const(true));
+    let scales = scaled.then_some((d, d));
+    let collector = None;
+    Mma { group, kind, d, a: MmaA::Shared(wide), b: wide, idesc: d, scales, accumulate: on.into(), collector }
+}
+
+#[test]
+fn matrix_instructions_that_do_not_exist() {
+    let said = one(|a| {
+        let first = mma(a, CtaGroup::One, MmaKind::F16, false);
+        a.mma(first);
+        a.tmem_relinquish(CtaGroup::Two);
+        a.entry_mut().cluster = 2;
+    });
+    assert!(said.ends_with("a kernel uses one cta_group throughout"), "{said}");
+    assert_eq!(one(|a| a.tmem_relinquish(CtaGroup::Two)), "pairs need clusters of an even number of blocks");
+    let said = one(|a| {
+        let bare = mma(a, CtaGroup::One, MmaKind::Mxf4, false);
+        a.mma(bare);
+    });
+    assert!(said.ends_with("scales go with kinds that have scales"), "{said}");
+    let said = one(|a| {
+        let scaled = mma(a, CtaGroup::One, MmaKind::Mxf8f6f4, true);
+        a.mma_ws(scaled);
+    });
+    assert!(said.ends_with("the weight-stationary form takes no scales"), "{said}");
+    let said = one(|a| a.tmem_alloc(CtaGroup::One, Symbol::Smem, 96));
+    assert!(said.ends_with("32, 64, 128, 256 or 512 columns"), "{said}");
+    for n in [3, 64] {
+        let said = one(|a| {
+            let at = word(a);
+            a.tmem_ld(TmemShape::S16x256b, n, at);
+        });
+        assert!(said.ends_with("a power of two of repeats, 128 registers at most"), "{said}");
+    }
+    let family = Entry::new("k", 128).target(Target::Sm100f, PtxVersion(8, 8));
+    let said = faults_for(family, |a| {
+        let bytes = mma(a, CtaGroup::One, MmaKind::I8, false);
+        a.mma(bytes);
+    });
+    assert!(said[0].contains("needs PTX 8.6 and Sm100Own"), "{said:?}");
+}
+
+#[test]
+fn bulk_copies_that_do_not_exist() {
+    let load = |to: BulkLoad, coordinates: usize| {
+        one(|a| {
+            let map = a.mov_b64(0);
+            a.tma_load(to, Symbol::Smem, map, &vec![0.into(); coordinates], Symbol::Smem.at(8));
+        })
+    };
+    let own = BulkLoad::default();
+    assert!(load(own, 6).ends_with("tensors have 1 to 5 dimensions"));
+    let multicast = BulkLoad { multicast: Some(3.into()), ..own };
+    assert!(load(multicast, 2).ends_with("multicast goes to the cluster's shared memory"));
+    let pair = BulkLoad { pair: true, ..own };
+    assert!(load(pair, 2).ends_with("pairs share barriers of the cluster's shared memory"));
+    let said = one(|a| {
+        let to = a.mov_b64(0);
+        a.bulk_store(to, Symbol::Smem, 100);
+    });
+    assert!(said.ends_with("bulk copies have a multiple of 16 bytes"), "{said}");
 }

@@ -7,6 +7,8 @@ use super::line::{Line, Page};
 use super::memory::Memory;
 use super::operand::{Label, Reg};
 use super::scalar::Scalar;
+use super::tcgen::Tcgen;
+use super::tma::Bulk;
 use super::warp::Warp;
 
 /// An instruction without its guard.
@@ -18,6 +20,8 @@ pub(crate) enum Op {
     Control(Control),
     Warp(Warp),
     Barrier(Barrier),
+    Bulk(Bulk),
+    Tcgen(Tcgen),
 }
 
 /// What the body of an entry consists of.
@@ -43,6 +47,8 @@ impl Op {
             Op::Control(op) => op.describe(&mut line),
             Op::Warp(op) => op.describe(&mut line),
             Op::Barrier(op) => op.describe(&mut line),
+            Op::Bulk(op) => op.describe(&mut line),
+            Op::Tcgen(op) => op.describe(&mut line),
         }
         line.end();
     }
@@ -57,4 +63,4 @@ macro_rules! from {
         }
     )*};
 }
-from!(Scalar Convert Memory Control Warp Barrier);
+from!(Scalar Convert Memory Control Warp Barrier Bulk Tcgen);

@@ -3,6 +3,7 @@
 use super::fault::Fault;
 use super::operand::{Addr, Base, Label, Operand, Reg, Symbol};
 use super::target::{Feature, PtxVersion, Target};
+use super::tcgen::CtaGroup;
 use super::ty::{Class, Ty};
 use std::fmt::{self, Write};
 
@@ -20,6 +21,8 @@ pub(crate) struct Page<'a> {
     pub(crate) uses: [Uses; Class::ALL.len()],
     /// Whether shared memory is named.
     pub(crate) shared: bool,
+    /// Blocks that work together on matrix instructions.
+    pub(crate) group: Option<CtaGroup>,
     pub(crate) version: PtxVersion,
     pub(crate) target: Target,
     /// The least version and feature that every instruction so far is content with.
@@ -130,6 +133,15 @@ impl<'a, 'p> Line<'a, 'p> {
             self.faults.push(Fault::NotOnTarget { at: String::new(), needs: (version, feature), target });
         }
         self
+    }
+    /// The machine.
+    pub(crate) fn target(&self) -> Target {
+        self.page.target
+    }
+    /// Appends the group of a tensor memory instruction; all of a program have the same.
+    pub(crate) fn group(&mut self, group: CtaGroup, name: &str) -> &mut Self {
+        let first = *self.page.group.get_or_insert(group);
+        self.name(name).rule(first == group, "a kernel uses one cta_group throughout")
     }
     /// A rule of the form; `why` says what is broken unless `holds`.
     pub(crate) fn rule(&mut self, holds: bool, why: &'static str) -> &mut Self {
@@ -303,6 +315,12 @@ impl<'a, 'p> Line<'a, 'p> {
         }
         self.name("}")
     }
+    /// Destinations in braces, then `_` for a value that nobody wants.
+    pub(crate) fn dsts_and_sink(&mut self, regs: &[Reg], ty: Ty) -> &mut Self {
+        self.dsts(regs, ty);
+        self.page.text.pop();
+        self.name(", _}")
+    }
     /// Sources in braces.
     pub(crate) fn srcs(&mut self, operands: &[Operand], ty: Ty) -> &mut Self {
         self.separate();
@@ -356,7 +374,6 @@ impl<'a, 'p> Line<'a, 'p> {
         self.name("]")
     }
     /// `[map, {coordinates}]`; `map` is a generic address.
-    #[expect(dead_code, reason = "bulk copies come next")]
     pub(crate) fn tensor(&mut self, map: Reg, coordinates: &[Operand]) -> &mut Self {
         self.separate();
         self.read(map, Ty::U64);

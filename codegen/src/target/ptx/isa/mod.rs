@@ -16,6 +16,8 @@ mod memory;
 mod operand;
 mod scalar;
 mod target;
+mod tcgen;
+mod tma;
 mod ty;
 mod warp;
 
@@ -29,5 +31,7 @@ pub use memory::{AtomOp, Evict, Prefetch, Space, Visibility};
 pub use operand::{Addr, Label, Operand, Reg, Special, Symbol};
 pub use scalar::{Cmp, Logic};
 pub use target::{Feature, PtxVersion, Target};
+pub use tcgen::{Collector, CpShape, CtaGroup, Mma, MmaA, MmaKind, TmemShape};
+pub use tma::BulkLoad;
 pub use ty::{Class, Ty};
 pub use warp::{Reduce, Shuffle, Vote};

@@ -6,6 +6,8 @@ mod convert;
 mod float;
 mod integer;
 mod memory;
+mod tcgen;
+mod tma;
 mod warp;
 
 pub use memory::LoadHints;
@@ -17,6 +19,7 @@ use super::line::Page;
 use super::operand::{Addr, Label, Operand, Reg, Special, Symbol};
 use super::scalar::Scalar;
 use super::target::Feature;
+use super::tcgen::CtaGroup;
 use super::ty::{Class, Ty};
 use std::fmt::Write;
 
@@ -182,6 +185,7 @@ impl Asm {
             faults: Vec::new(),
             uses: Default::default(),
             shared: false,
+            group: None,
             version: self.entry.version,
             target: self.entry.target,
             needs: (self.entry.target.version(), Feature::Sm80),
@@ -205,6 +209,9 @@ impl Asm {
             }
         }
         faults.append(&mut page.faults);
+        if page.group == Some(CtaGroup::Two) && !self.entry.cluster.is_multiple_of(2) {
+            faults.push(Fault::Entry("pairs need clusters of an even number of blocks".to_owned()));
+        }
         faults.extend(page.unwritten().into_iter().map(Fault::Unwritten));
         faults.extend(self.label_faults());
         if !faults.is_empty() {

@@ -1,12 +1,14 @@
 //! From verified graph modules to an artifact: fuse, schedule, emit, lay out the programs' buffers.
 
 use crate::error::Error;
-use crate::pipeline::{Fused, fuse};
+use crate::pipeline::{Fused, fuse_for};
 use crate::target::cpu::Cpu;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use tessera_ir::artifact::{Artifact, Buffer, BufferKind, Kernel, Program, Step};
 use tessera_ir::graph::{DeclKind, Module, Value};
+use tessera_ir::tile::Target;
 use tessera_ir::{Layout, Verified, tile};
+use tessera_kernels::sm100::{self, Knobs};
 use tessera_kernels::{Config, Family, schedule};
 
 /// A kernel between its schedule and its code.
@@ -14,6 +16,8 @@ use tessera_kernels::{Config, Family, schedule};
 pub struct Scheduled {
     /// Operator family.
     pub family: Family,
+    /// `family_n`, the name that its variants for other numbers of rows share.
+    pub stem: String,
     /// What it computes; the oracle runs this.
     pub fragment: Verified<Module>,
     /// How.
@@ -32,15 +36,40 @@ pub struct Plan {
 impl Plan {
     /// Fuses and schedules `modules`. Observers see nothing; use [`fuse`] to look at single passes.
     pub fn new(modules: &[(&str, Verified<Module>)], config: &Config) -> Result<Self, Error> {
+        Plan::of(modules, &Machine::Cpu(*config))
+    }
+
+    /// Fuses and schedules `modules` for SM100, once for each number of rows in `rows`: module `step` becomes `step_r1`,
+    /// `step_r64` and so on. Kernels are named `family_n_rR` by the smallest R they serve; variants that are equal are one.
+    pub fn sm100(modules: &[(&str, Verified<Module>)], rows: &[usize]) -> Result<Self, Error> {
+        let knobs: Vec<Knobs> = rows.iter().map(|r| Knobs::for_rows(*r)).collect();
+        Plan::of(modules, &Machine::Sm100(knobs))
+    }
+
+    fn of(modules: &[(&str, Verified<Module>)], machine: &Machine) -> Result<Self, Error> {
         let mut plan = Plan::default();
         for (name, module) in modules {
-            let fused = fuse(module.clone(), &mut |_, _| {})?;
-            plan.add(name, fused, config)?;
+            let fused = fuse_for(machine.target(), module.clone(), &mut |_, _| {})?;
+            plan.check(name, &fused)?;
+            match machine {
+                Machine::Cpu(config) => {
+                    plan.add(name, fused, "", &|f, m| schedule(f, m, config).map_err(Error::Schedule))?;
+                }
+                Machine::Sm100(all) => {
+                    for knobs in all {
+                        let suffix = format!("_r{}", knobs.rows);
+                        plan.add(&format!("{name}{suffix}"), fused.clone(), &suffix, &|f, m| {
+                            sm100::schedule(f, m, knobs).map_err(Error::Schedule)
+                        })?;
+                    }
+                }
+            }
         }
         Ok(plan)
     }
 
-    fn add(&mut self, name: &str, fused: Fused, config: &Config) -> Result<(), Error> {
+    /// Refuses modules that give one value two names.
+    fn check(&self, name: &str, fused: &Fused) -> Result<(), Error> {
         let outputs = &fused.module.outputs;
         for (i, o) in outputs.iter().enumerate() {
             if let Some(earlier) = outputs[..i].iter().find(|e| e.value == o.value) {
@@ -48,24 +77,51 @@ impl Plan {
                 return Err(Error::Outputs { module: name.to_owned(), first, second });
             }
         }
+        Ok(())
+    }
+
+    /// Schedules the fragments of a module, those that have no equal kernel yet, and names them with `suffix`.
+    fn add(&mut self, name: &str, fused: Fused, suffix: &str, schedule: &Schedule<'_>) -> Result<(), Error> {
         let mut of = Vec::with_capacity(fused.fragments.len());
         for f in &fused.fragments {
-            let known =
-                self.kernels.iter().position(|k| k.family == f.family && same(&k.fragment, &f.module));
-            let index = match known {
-                Some(i) => i,
+            let alike: Vec<usize> = (0..self.kernels.len())
+                .filter(|k| {
+                    self.kernels[*k].family == f.family && same(&self.kernels[*k].fragment, &f.module)
+                })
+                .collect();
+            let known = alike.iter().find(|k| self.kernels[**k].fragment.name.ends_with(suffix));
+            if let Some(index) = known {
+                of.push(*index);
+                continue;
+            }
+            let stem = match alike.first() {
+                Some(k) => self.kernels[*k].stem.clone(),
                 None => {
-                    let ordinal = self.kernels.iter().filter(|k| k.family == f.family).count();
-                    let mut fragment = (*f.module).clone();
-                    fragment.name = format!("{}_{ordinal}", f.family);
-                    let fragment = tessera_ir::graph::verify(fragment).map_err(Error::Verify)?;
-                    let kernel = schedule(f.family, &fragment, config).map_err(Error::Schedule)?;
-                    let kernel = tile::verify(kernel).map_err(Error::Tile)?;
-                    self.kernels.push(Scheduled { family: f.family, fragment, kernel });
-                    self.kernels.len() - 1
+                    let stems: BTreeSet<&str> = self.kernels.iter().map(|k| k.stem.as_str()).collect();
+                    let prefix = format!("{}_", f.family);
+                    let ordinal = stems.iter().filter(|s| numbered(s, &prefix)).count();
+                    format!("{prefix}{ordinal}")
                 }
             };
-            of.push(index);
+            let mut fragment = (*f.module).clone();
+            fragment.name = format!("{stem}{suffix}");
+            let fragment = tessera_ir::graph::verify(fragment).map_err(Error::Verify)?;
+            let mut kernel = schedule(f.family, &fragment)?;
+            let equal = alike.into_iter().find(|k| {
+                let other = &self.kernels[*k].kernel;
+                let name = std::mem::replace(&mut kernel.name, other.name.clone());
+                let equal = **other == kernel;
+                kernel.name = name;
+                equal
+            });
+            of.push(match equal {
+                Some(index) => index,
+                None => {
+                    let kernel = tile::verify(kernel).map_err(Error::Tile)?;
+                    self.kernels.push(Scheduled { family: f.family, stem, fragment, kernel });
+                    self.kernels.len() - 1
+                }
+            });
         }
         self.modules.push((name.to_owned(), fused, of));
         Ok(())
@@ -133,6 +189,30 @@ fn kind_of(kind: DeclKind) -> BufferKind {
         DeclKind::Weight => BufferKind::Weight,
         DeclKind::State => BufferKind::State,
     }
+}
+
+/// How a fragment is scheduled.
+type Schedule<'a> = dyn Fn(Family, &Verified<Module>) -> Result<tile::Kernel, Error> + 'a;
+
+/// What a plan is made for.
+enum Machine {
+    Cpu(Config),
+    /// The knobs of each number of rows.
+    Sm100(Vec<Knobs>),
+}
+
+impl Machine {
+    fn target(&self) -> Target {
+        match self {
+            Machine::Cpu(_) => Target::Cpu,
+            Machine::Sm100(_) => Target::Sm100,
+        }
+    }
+}
+
+/// True if `stem` is `prefix` and a number.
+fn numbered(stem: &str, prefix: &str) -> bool {
+    stem.strip_prefix(prefix).is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
 /// Equal but for the name.

@@ -8,6 +8,7 @@ use crate::passes::{
 use std::fmt::Write as _;
 use tessera_ir::Verified;
 use tessera_ir::graph::{self, Module};
+use tessera_ir::tile::Target;
 
 pub use crate::passes::outline::{Call, Fragment, Fused};
 
@@ -19,14 +20,16 @@ enum Pass {
     Group(fn(&mut Groups<'_>)),
 }
 
-/// Every pass before `outline`, in order. All rewrites come first: groups refer to a fixed module.
-const PASSES: &[(&str, Pass)] = &[
-    ("group-experts", Pass::Rewrite(group_experts::run)),
-    ("fuse-gate-up", Pass::Group(fuse_gate_up::run)),
-    ("fuse-quantise", Pass::Group(fuse_quantise::run)),
-    ("fuse-index-select", Pass::Group(fuse_index_select::run)),
-    ("fuse-unrope", Pass::Group(fuse_unrope::run)),
-    ("fuse-rows", Pass::Group(fuse_rows::run)),
+/// Every pass before `outline`, in order, with the machines that it runs for. All rewrites come first: groups refer to a
+/// fixed module.
+const PASSES: &[(&str, Pass, &[Target])] = &[
+    ("group-experts", Pass::Rewrite(group_experts::run), &[Target::Cpu, Target::Sm100]),
+    ("fuse-gate-up", Pass::Group(fuse_gate_up::run), &[Target::Cpu, Target::Sm100]),
+    ("fuse-quantise", Pass::Group(fuse_quantise::run), &[Target::Cpu, Target::Sm100]),
+    // On SM100 scores go through memory: one kernel multiplies, another one selects.
+    ("fuse-index-select", Pass::Group(fuse_index_select::run), &[Target::Cpu]),
+    ("fuse-unrope", Pass::Group(fuse_unrope::run), &[Target::Cpu, Target::Sm100]),
+    ("fuse-rows", Pass::Group(fuse_rows::run), &[Target::Cpu, Target::Sm100]),
 ];
 
 /// The last pass, which cuts the module into kernels.
@@ -34,24 +37,34 @@ const OUTLINE: &str = "outline";
 
 /// Names of all passes in order.
 pub fn pass_names() -> Vec<&'static str> {
-    PASSES.iter().map(|(n, _)| *n).chain([OUTLINE]).collect()
+    PASSES.iter().map(|(n, ..)| *n).chain([OUTLINE]).collect()
 }
 
-/// Runs every pass. `observe` is given the name of each pass after it ran and a way to print its result; the module
-/// is verified after each rewrite.
+/// Runs the passes of the CPU; see [`fuse_for`].
 pub fn fuse(
     module: Verified<Module>,
     observe: &mut dyn FnMut(&'static str, &dyn Fn() -> String),
 ) -> Result<Fused, Error> {
+    fuse_for(Target::Cpu, module, observe)
+}
+
+/// Runs every pass of a machine. `observe` is given the name of each pass after it ran and a way to print its result; the module
+/// is verified after each rewrite.
+pub fn fuse_for(
+    target: Target,
+    module: Verified<Module>,
+    observe: &mut dyn FnMut(&'static str, &dyn Fn() -> String),
+) -> Result<Fused, Error> {
+    let passes = || PASSES.iter().filter(move |(_, _, targets)| targets.contains(&target));
     let mut module = module;
-    for (name, pass) in PASSES {
+    for (name, pass, _) in passes() {
         if let Pass::Rewrite(run) = pass {
             module = graph::verify(run(&module)).map_err(|faults| Error::Pass { pass: name, faults })?;
             observe(name, &|| graph::print(&module));
         }
     }
     let mut groups = Groups::new(&module);
-    for (name, pass) in PASSES {
+    for (name, pass, _) in passes() {
         if let Pass::Group(run) = pass {
             run(&mut groups);
             observe(name, &|| print_groups(&groups));

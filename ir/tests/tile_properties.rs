@@ -7,7 +7,7 @@ use generate::{Choices, kernel};
 use proptest::prelude::*;
 use tessera_ir::graph::interp::Tensor;
 use tessera_ir::tile::{self, Kernel, interp};
-use tessera_ir::{Bindings, Elem, Verified};
+use tessera_ir::{Bindings, Elem, Sym, Verified};
 
 fn verified(k: Kernel) -> Verified<Kernel> {
     tile::verify(k.clone()).unwrap_or_else(|e| panic!("{e}\n{}", tile::print(&k)))
@@ -18,13 +18,25 @@ fn tensors(k: &Kernel, bindings: &Bindings, seed: u64) -> Vec<Tensor> {
     let mut c = Choices::new(seed);
     let tensor = |p: &tile::Param| {
         let shape: Vec<usize> = p.ty.shape.iter().map(|d| d.eval(bindings).expect("bound")).collect();
-        let n = shape.iter().product();
-        match p.ty.format.elem {
-            Elem::I32 => Tensor::i32(shape, (0..n).map(|_| c.below(4) as i32).collect()),
-            Elem::I64 => Tensor::i64(shape, (0..n).map(|_| c.below(4) as i64).collect()),
-            Elem::F32 | Elem::Bf16 | Elem::E4m3 | Elem::E2m1 => {
-                Tensor::f32(shape, (0..n).map(|_| c.below(9) as f32 * 0.125 - 0.5).collect())
+        let n: usize = shape.iter().product();
+        match (p.name.as_str(), p.ty.format.elem) {
+            // Borders of groups, ascending from 0 to all rows.
+            ("offsets", _) => {
+                let rows = bindings.get(&Sym::new("T")).expect("bound");
+                let mut inner: Vec<i32> = (2..n).map(|_| c.below(rows + 1) as i32).collect();
+                inner.sort_unstable();
+                Tensor::i32(shape, [vec![0], inner, vec![rows as i32]].concat())
             }
+            // Each row once.
+            ("perm", _) => Tensor::i32(shape, (0..n).rev().map(|i| i as i32).collect()),
+            ("blocks", _) => Tensor::i32(shape, (0..n).map(|i| -((i % 2) as i32)).collect()),
+            (_, elem) => match elem {
+                Elem::I32 => Tensor::i32(shape, (0..n).map(|_| c.below(4) as i32).collect()),
+                Elem::I64 => Tensor::i64(shape, (0..n).map(|_| c.below(4) as i64).collect()),
+                Elem::F32 | Elem::Bf16 | Elem::E4m3 | Elem::E2m1 => {
+                    Tensor::f32(shape, (0..n).map(|_| c.below(9) as f32 * 0.125 - 0.5).collect())
+                }
+            },
         }
     };
     k.params.iter().map(tensor).collect()
@@ -89,7 +101,30 @@ fn generated_kernels_use_every_construct() {
     for mnemonic in tile::Op::MNEMONICS {
         assert!(text.contains(&format!("{mnemonic} ")), "no kernel has {mnemonic}");
     }
-    for word in ["for ", "if ", "copy ->", "depth 2", "update", "panels16", "tile<1x2*C", "@\""] {
+    let words = [
+        "for ",
+        "if ",
+        "copy ->",
+        "depth 2",
+        "update",
+        "panels16",
+        "tile<1x2*C",
+        "@\"",
+        " for sm100 {",
+        "persistent ",
+        "cluster 2",
+        "scope pair",
+        " groups %offsets",
+        "path codes + scales -> matrix",
+        " warps 4",
+        " registers 64",
+        " lanes 96x3 {",
+        "blocks128",
+        "pitch16",
+        "part = scales",
+        "trans = true",
+    ];
+    for word in words {
         assert!(text.contains(word), "no kernel has {word}");
     }
 }

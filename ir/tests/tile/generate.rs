@@ -1,9 +1,12 @@
 //! Valid kernels from a seed, and damage to their text.
 
+#[path = "generate_sm100.rs"]
+mod sm100;
+
 use tessera_ir::graph::{Rope, Round};
 use tessera_ir::tile::{
-    Access, Binary, Class, IndexOp, Kernel, KernelBuilder, Reduce, RoleBuilder, RoleKind, SlotType, Type,
-    Unary, Value,
+    Access, Binary, Class, IndexOp, Kernel, KernelBuilder, Reduce, RoleBuilder, RoleKind, SlotType, Target,
+    Threads, Type, Unary, Value,
 };
 use tessera_ir::{Dim, Format, Layout, TensorType};
 
@@ -37,10 +40,13 @@ impl Choices {
 /// A kernel with one tile for each of T rows.
 pub(crate) fn kernel(seed: u64) -> Kernel {
     let mut c = Choices::new(seed);
-    let built = match c.below(3) {
+    let built = match c.below(6) {
         0 => rows(&mut c),
         1 => product(&mut c),
-        _ => keys(&mut c),
+        2 => keys(&mut c),
+        3 => sm100::grouped(&mut c),
+        4 => sm100::attend(&mut c),
+        _ => sm100::select(&mut c),
     };
     built.unwrap_or_else(|e| panic!("seed {seed}: {e}"))
 }
@@ -56,6 +62,12 @@ fn name(c: &mut Choices) -> &'static str {
 /// One vector role that applies ops at random to a row and stores its sum.
 fn rows(c: &mut Choices) -> Result<Kernel, tessera_ir::tile::BuildFault> {
     let mut k = KernelBuilder::new(name(c));
+    let target = c.of(Target::ALL);
+    k.target(target);
+    let threads = match target {
+        Target::Cpu => Threads::default(),
+        Target::Sm100 => sm100::warpgroup(c),
+    };
     let x = k.param(
         "x.0",
         TensorType::new([t(), 64.into()], c.of(&[Format::F32, Format::BF16, Format::MX8])),
@@ -69,12 +81,13 @@ fn rows(c: &mut Choices) -> Result<Kernel, tessera_ir::tile::BuildFault> {
     let axis = k.axis("row", t(), 1);
     let slot = SlotType { rows: 4, cols: 64.into(), format: Format::F32 };
     let ring = k.ring("work", Class::Vec, slot, 1 + c.below(2), &[0]);
-    k.role(RoleKind::Vector, "main", |r| {
+    k.role_of(RoleKind::Vector, "main", threads, |r| {
         let (row, zero) = (r.index_tile(axis), r.index_const(0));
+        let place = Place { ring, zero, list: (target == Target::Sm100).then_some((ids, row)) };
         let mut tiles = vec![r.load(x, &[row, zero], 1, 64)];
         let mut indices = vec![zero, r.index_read(ids, &[row, zero])];
         for _ in 0..c.below(12) {
-            step(c, r, &mut tiles, &mut indices, ring, zero);
+            step(c, r, &mut tiles, &mut indices, place);
         }
         let last = tiles[tiles.len() - 1];
         let columns = r.reduce(last, c.of(Reduce::ALL), 1);
@@ -87,6 +100,15 @@ fn rows(c: &mut Choices) -> Result<Kernel, tessera_ir::tile::BuildFault> {
         r.index_write(bounded, n, &[row, zero]);
     });
     k.finish()
+}
+
+/// What the statements of a row work with beside tiles and indices.
+#[derive(Clone, Copy)]
+struct Place {
+    ring: Value,
+    zero: Value,
+    /// A list of integers and the row's number, where the machine has ops that take them.
+    list: Option<(Value, Value)>,
 }
 
 /// Shape of a tile.
@@ -103,12 +125,12 @@ fn step(
     r: &mut RoleBuilder<'_>,
     tiles: &mut Vec<Value>,
     indices: &mut Vec<Value>,
-    ring: Value,
-    zero: Value,
+    place: Place,
 ) {
+    let Place { ring, zero, list } = place;
     let x = c.of(tiles);
     let (rows, cols) = shape(r, x);
-    let new = match c.below(16) {
+    let new = match c.below(20) {
         0 => r.map(x, c.of(Unary::ALL)),
         1 => {
             let factor = r.splat(c.real());
@@ -171,13 +193,23 @@ fn step(
             let end = r.index_const(c.below(4) as i64);
             r.for_(zero, end, 1 + c.below(2), |r, i| {
                 let (mut tiles, mut indices) = (tiles.clone(), [indices.as_slice(), &[i]].concat());
-                step(c, r, &mut tiles, &mut indices, ring, zero);
+                step(c, r, &mut tiles, &mut indices, place);
             });
             x
         }
         15 => {
             let cond = c.of(indices);
-            r.if_(cond, |r| step(c, r, &mut tiles.clone(), &mut indices.clone(), ring, zero));
+            r.if_(cond, |r| step(c, r, &mut tiles.clone(), &mut indices.clone(), place));
+            x
+        }
+        16 if list.is_some() => r.transpose(x),
+        17 if list.is_some() => r.mask_cols(x, c.of(indices), c.real()),
+        18 => match list {
+            Some((ids, row)) => r.mask_ids(x, ids, &[row, zero], c.real()),
+            None => x,
+        },
+        19 if list.is_some() => {
+            indices.push(r.any(x));
             x
         }
         _ => x,

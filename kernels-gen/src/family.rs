@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-/// An operator family: one schedule file each, the same list for every machine.
+/// An operator family: one schedule file each. Machines with little memory beside their cores have the parts of an indexer
+/// as one family, others as three.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Family {
     /// Any chain of ops that keep to one row: norms, rotations, quantisers, streams, gates, caches.
@@ -19,6 +20,12 @@ pub enum Family {
     HcMix,
     /// Index scores, candidate blocks and exact top-k.
     IndexSelect,
+    /// Index scores alone.
+    IndexScores,
+    /// Candidate blocks alone.
+    IndexBlocks,
+    /// Exact top-k alone, of all scores or of those in candidate blocks.
+    TopK,
     /// Attention over window and selected entries.
     Attention,
     /// Attention of a draft block.
@@ -27,7 +34,7 @@ pub enum Family {
 
 impl Family {
     /// Every family.
-    pub const ALL: [Family; 9] = [
+    pub const ALL: [Family; 12] = [
         Family::Rows,
         Family::Linear,
         Family::MoeGroup,
@@ -35,6 +42,9 @@ impl Family {
         Family::MoeLinear,
         Family::HcMix,
         Family::IndexSelect,
+        Family::IndexScores,
+        Family::IndexBlocks,
+        Family::TopK,
         Family::Attention,
         Family::BlockAttention,
     ];
@@ -48,6 +58,9 @@ impl Family {
             Family::MoeLinear => "moe_linear",
             Family::HcMix => "hc_mix",
             Family::IndexSelect => "index_select",
+            Family::IndexScores => "index_scores",
+            Family::IndexBlocks => "index_blocks",
+            Family::TopK => "topk",
             Family::Attention => "attention",
             Family::BlockAttention => "block_attention",
         }

@@ -38,7 +38,9 @@ pub fn schedule(family: Family, fragment: &Verified<Module>, config: &Config) ->
         Family::MoeGroup => moe::group(&f),
         Family::MoeUp | Family::MoeLinear => moe::product(&f, config),
         Family::HcMix => hc_mix::schedule(&f, config),
-        Family::IndexSelect => index_select::schedule(&f),
+        Family::IndexSelect | Family::IndexScores | Family::IndexBlocks | Family::TopK => {
+            index_select::schedule(&f)
+        }
         Family::Attention | Family::BlockAttention => attention::schedule(&f),
     }
 }

@@ -140,7 +140,7 @@ op_table! {
     /// position; −∞ and NaN never. Result: tile 1×k i32.
     TopK = "topk" (x: Value, n: Value) { k: usize };
     /// `topk` of the first `n` elements of a row in memory, from `at` on. With `block` b > 1 of the maxima of blocks of b
-    /// elements, the block that holds element `newest` (if `newest ≥ 0`) counting as +∞. Result: tile 1×k i32.
+    /// elements, the block that holds element `newest` (if `newest ≥ 0`) always among them. Result: tile 1×k i32.
     TopKView = "topk.view" (view: Value, at: Vec<Value>, n: Value, newest: Value) { k: usize, block: usize };
     /// `topk` among those of the first `n` elements of a row in memory that lie in the blocks of `block` elements listed in the
     /// row of `list` at `from` (ascending, −1 padded). Result: tile 1×k i32.

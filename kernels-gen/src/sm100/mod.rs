@@ -3,8 +3,11 @@
 mod attention;
 mod gemm;
 mod hc_mix;
+mod index_scores;
 mod knobs;
 mod moe;
+mod moe_group;
+mod select;
 mod stages;
 
 pub use knobs::Knobs;
@@ -28,7 +31,10 @@ pub fn schedule(family: Family, fragment: &Verified<Module>, knobs: &Knobs) -> R
         Family::MoeUp | Family::MoeLinear => moe::product(&f, knobs),
         Family::HcMix => hc_mix::schedule(&f, knobs),
         Family::Attention | Family::BlockAttention => attention::schedule(&f, knobs),
-        Family::Rows | Family::MoeGroup | Family::IndexSelect => {
+        Family::IndexScores => index_scores::schedule(&f, knobs),
+        Family::IndexBlocks | Family::TopK => select::schedule(&f, knobs),
+        Family::MoeGroup => moe_group::schedule(&f),
+        Family::Rows | Family::IndexSelect => {
             Err(f.fault("it has no schedule for this machine".to_owned()))
         }
     }

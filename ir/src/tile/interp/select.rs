@@ -44,13 +44,14 @@ fn padded(best: impl Iterator<Item = usize>, k: usize) -> Matrix {
 
 /// `topk.view`; a NaN counts as −∞ in the maximum of a block.
 pub(super) fn top_k_view(row: &[f32], newest: i64, k: usize, block: usize) -> Matrix {
-    let newest = usize::try_from(newest).ok();
-    let key = |(i, part): (usize, &[f32])| match newest {
-        Some(at) if block > 1 && at / block == i => f32::INFINITY,
-        Some(_) | None => part.iter().copied().fold(f32::NEG_INFINITY, f32::max),
-    };
-    let keys: Vec<f32> = row.chunks(block).enumerate().map(key).collect();
-    padded(best(&keys, k).into_iter(), k)
+    let mut keys: Vec<f32> =
+        row.chunks(block).map(|part| part.iter().copied().fold(f32::NEG_INFINITY, f32::max)).collect();
+    let forced = usize::try_from(newest).ok().map(|at| at / block).filter(|b| block > 1 && *b < keys.len());
+    let Some(forced) = forced.filter(|_| k > 0) else { return padded(best(&keys, k).into_iter(), k) };
+    keys[forced] = f32::NEG_INFINITY;
+    let mut list = best(&keys, k - 1);
+    list.insert(list.partition_point(|b| *b < forced), forced);
+    padded(list.into_iter(), k)
 }
 
 /// `topk.listed`.

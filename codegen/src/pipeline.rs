@@ -4,6 +4,7 @@ use crate::error::Error;
 use crate::groups::Groups;
 use crate::passes::{
     fuse_gate_up, fuse_index_select, fuse_quantise, fuse_rows, fuse_unrope, group_experts, outline,
+    split_index,
 };
 use std::fmt::Write as _;
 use tessera_ir::Verified;
@@ -28,6 +29,7 @@ const PASSES: &[(&str, Pass, &[Target])] = &[
     ("fuse-quantise", Pass::Group(fuse_quantise::run), &[Target::Cpu, Target::Sm100]),
     // On SM100 scores go through memory: one kernel multiplies, another one selects.
     ("fuse-index-select", Pass::Group(fuse_index_select::run), &[Target::Cpu]),
+    ("split-index", Pass::Group(split_index::run), &[Target::Sm100]),
     ("fuse-unrope", Pass::Group(fuse_unrope::run), &[Target::Cpu, Target::Sm100]),
     ("fuse-rows", Pass::Group(fuse_rows::run), &[Target::Cpu, Target::Sm100]),
 ];
@@ -35,9 +37,19 @@ const PASSES: &[(&str, Pass, &[Target])] = &[
 /// The last pass, which cuts the module into kernels.
 const OUTLINE: &str = "outline";
 
-/// Names of all passes in order.
+/// Names of all passes of the CPU, in order.
 pub fn pass_names() -> Vec<&'static str> {
-    PASSES.iter().map(|(n, ..)| *n).chain([OUTLINE]).collect()
+    pass_names_for(Target::Cpu)
+}
+
+/// Names of all passes of a machine, in order.
+pub fn pass_names_for(target: Target) -> Vec<&'static str> {
+    passes(target).map(|(n, ..)| *n).chain([OUTLINE]).collect()
+}
+
+/// The passes of a machine before the last.
+fn passes(target: Target) -> impl Iterator<Item = &'static (&'static str, Pass, &'static [Target])> {
+    PASSES.iter().filter(move |(_, _, targets)| targets.contains(&target))
 }
 
 /// Runs the passes of the CPU; see [`fuse_for`].
@@ -55,16 +67,15 @@ pub fn fuse_for(
     module: Verified<Module>,
     observe: &mut dyn FnMut(&'static str, &dyn Fn() -> String),
 ) -> Result<Fused, Error> {
-    let passes = || PASSES.iter().filter(move |(_, _, targets)| targets.contains(&target));
     let mut module = module;
-    for (name, pass, _) in passes() {
+    for (name, pass, _) in passes(target) {
         if let Pass::Rewrite(run) = pass {
             module = graph::verify(run(&module)).map_err(|faults| Error::Pass { pass: name, faults })?;
             observe(name, &|| graph::print(&module));
         }
     }
     let mut groups = Groups::new(&module);
-    for (name, pass, _) in passes() {
+    for (name, pass, _) in passes(target) {
         if let Pass::Group(run) = pass {
             run(&mut groups);
             observe(name, &|| print_groups(&groups));

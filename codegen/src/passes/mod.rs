@@ -7,3 +7,4 @@ pub mod fuse_rows;
 pub mod fuse_unrope;
 pub mod group_experts;
 pub mod outline;
+pub mod split_index;

@@ -34,8 +34,6 @@ pub fn schedule(family: Family, fragment: &Verified<Module>, knobs: &Knobs) -> R
         Family::IndexScores => index_scores::schedule(&f, knobs),
         Family::IndexBlocks | Family::TopK => select::schedule(&f, knobs),
         Family::MoeGroup => moe_group::schedule(&f),
-        Family::Rows | Family::IndexSelect => {
-            Err(f.fault("it has no schedule for this machine".to_owned()))
-        }
+        Family::Rows | Family::IndexSelect => Err(f.fault("it has no schedule for this machine".to_owned())),
     }
 }

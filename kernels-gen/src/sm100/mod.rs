@@ -5,6 +5,7 @@ mod gemm;
 mod hc_mix;
 mod index_scores;
 mod knobs;
+mod long_rows;
 mod moe;
 mod moe_group;
 mod select;
@@ -34,6 +35,7 @@ pub fn schedule(family: Family, fragment: &Verified<Module>, knobs: &Knobs) -> R
         Family::IndexScores => index_scores::schedule(&f, knobs),
         Family::IndexBlocks | Family::TopK => select::schedule(&f, knobs),
         Family::MoeGroup => moe_group::schedule(&f),
+        Family::Rows if long_rows::applies(&f) => long_rows::schedule(&f, knobs),
         Family::Rows | Family::IndexSelect => Err(f.fault("it has no schedule for this machine".to_owned())),
     }
 }

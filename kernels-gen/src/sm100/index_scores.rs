@@ -48,8 +48,13 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
     let mut kb = KernelBuilder::new(f.module.name.clone());
     kb.target(Target::Sm100);
     kb.persistent(knobs.cores);
-    let views = Views::declare(&mut kb, f, |_, ty| match ty.format {
+    let views = Views::declare(&mut kb, f, |v, ty| match ty.format {
         Format::INDEX4 => TensorType { layout: Layout::Split, ..ty.clone() },
+        // A query's weights as a column: one for each row of its dots, which are heads × entries.
+        _ if v == weights => {
+            let column = ty.shape.iter().cloned().chain([Dim::Fixed(1)]).collect();
+            TensorType { shape: column, ..ty.clone() }
+        }
         _ => ty.clone(),
     });
     let key_axis = kb.axis("key", capacity, KEYS);
@@ -108,23 +113,23 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
             r.pass(acc);
         });
     });
-    // One lane: the sum over the heads is ascending.
-    let threads = Threads { warps: KEYS / 32, registers: None, lanes: Lanes { count: 1, chunk: 1 } };
+    let threads = Threads { warps: KEYS / 32, registers: None, lanes: Lanes { count: KEYS, chunk: 1 } };
     kb.role_of(RoleKind::Vector, "epilogue", threads, |r| {
         let (row, first, seen, any) = place(r);
         let (zero, one) = (r.index_const(0), r.index_const(1));
         r.if_(any, |r| {
-            let w = r.load(w_view, &[row, zero], 1, heads);
+            let w = r.load(w_view, &[row, zero, zero], heads, 1);
             let acc = r.take(acc_ring);
             let dots = r.slot_load(acc, zero, zero, KEYS, heads);
             r.release(acc);
+            let dots = r.transpose(dots);
             let dots = rounded(r, dots, round);
             let positive = r.map(dots, Unary::Relu);
             let parts = r.zip(positive, w, Binary::Mul);
             let parts = rounded(r, parts, round);
-            let sums = r.reduce(parts, Reduce::Sum, 1);
-            let sums = rounded(r, sums, round);
-            let scores = r.transpose(sums);
+            // Along rows a sum is ascending.
+            let sums = r.reduce(parts, Reduce::Sum, 0);
+            let scores = rounded(r, sums, round);
             let scores = r.mask_cols(scores, seen, f32::NEG_INFINITY);
             r.store_rows(scores, out_view, &[row, first], one);
         });

@@ -18,6 +18,8 @@ use tessera_ir::{Dim, Format};
 const WHOLE: usize = 16_384;
 /// Fewest columns of a piece.
 const LEAST: usize = 64;
+/// Columns that a thread reads at once.
+const CHUNK: usize = 4;
 
 /// Columns of a fragment's rows, if it computes rows that are not kept whole.
 fn width(f: &Fragment<'_>) -> Option<usize> {
@@ -36,7 +38,7 @@ pub(super) fn applies(f: &Fragment<'_>) -> bool {
 /// Schedules the ops of one row, piece by piece.
 pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error> {
     let width = width(f).ok_or_else(|| f.fault("its rows are short".to_owned()))?;
-    let piece = (LEAST..=WHOLE).rev().find(|n| width.is_multiple_of(*n));
+    let piece = (LEAST..=WHOLE).rev().find(|n| width.is_multiple_of(*n) && n.is_multiple_of(CHUNK));
     let piece = piece.ok_or_else(|| f.fault(format!("rows of {width} columns have no equal pieces")))?;
     let largest: Vec<(GraphValue, GraphValue)> = f
         .module
@@ -61,7 +63,7 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
     let tops = (!largest.is_empty()).then(|| kb.ring("tops", Class::Vec, slot, 1, &[0]));
     // Few rows: as many threads a row as there can be.
     let warps = if knobs.rows <= knobs.cores { 32 } else { 16 };
-    let threads = Threads { warps, registers: None, lanes: Lanes::CANONICAL };
+    let threads = Threads { warps, registers: None, lanes: Lanes { count: 32 * warps, chunk: CHUNK } };
     kb.role_of(RoleKind::Vector, "rows", threads, |r| {
         let (row, zero, all) = (r.index_tile(axis), r.index_const(0), r.index_const(width as i64));
         let pieces = Pieces { f, views: &views, row, piece };

@@ -22,7 +22,7 @@ pub(crate) fn schedule(f: &Fragment<'_>) -> Result<Kernel, Error> {
     // The borders steer every product of experts; the other two lists may be unread.
     let offsets = views.of(f, node.result(0))?;
     let (pairs, rows) = (views.get(node.result(1)), views.get(node.result(2)));
-    let threads = Threads { warps: 32, registers: None, lanes: Lanes::CANONICAL };
+    let threads = Threads { warps: 32, registers: None, lanes: Lanes { count: 1024, chunk: 1 } };
     kb.role_of(RoleKind::Vector, "sort", threads, |r| {
         r.sort_groups(experts_view, offsets, pairs, rows, count);
     });

@@ -78,7 +78,7 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
     let (scores_view, out_view) = (views.of(f, scores)?, views.of(f, out)?);
     // Few rows: as many threads a row as there can be. Many: two rows on a multiprocessor.
     let warps = if knobs.rows <= knobs.cores { 32 } else { 16 };
-    let threads = Threads { warps, registers: None, lanes: Lanes::CANONICAL };
+    let threads = Threads { warps, registers: None, lanes: Lanes { count: 32 * warps, chunk: 1 } };
     kb.role_of(RoleKind::Vector, "select", threads, |r| {
         let (row, zero) = (r.index_tile(axis), r.index_const(0));
         let at = [row, zero];

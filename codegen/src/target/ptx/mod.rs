@@ -1,6 +1,7 @@
 //! NVIDIA SM100: readable PTX text with everything a launch needs, from Tile IR.
 
 mod artifact;
+pub mod encode;
 mod extent;
 pub mod isa;
 

@@ -10,6 +10,7 @@ pub mod compare;
 pub mod compile;
 mod error;
 pub mod eval;
+pub mod generate;
 pub mod golden;
 pub mod load;
 pub mod prompt;

@@ -6,9 +6,11 @@ mod check;
 mod diff;
 mod doctor;
 mod failure;
+mod generate;
 mod inspect;
 mod interrupt;
 mod jobs;
+mod kernels;
 mod logits;
 mod output;
 mod run;
@@ -40,6 +42,8 @@ enum Command {
     Check(check::Args),
     /// Compile a file of Graph IR or Tile IR and print a stage of it.
     Build(build::Args),
+    /// Write the kernels of a model as texts, with a manifest of their launches.
+    Gen(generate::Args),
     /// Show a model's topology, its fused plan and its memory.
     Inspect(inspect::Args),
     /// Show what this machine offers.
@@ -55,6 +59,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Diff(args) => diff::main(args),
         Command::Check(args) => check::main(args),
         Command::Build(args) => build::main(args),
+        Command::Gen(args) => generate::main(args),
         Command::Inspect(args) => inspect::main(args),
         Command::Doctor(args) => doctor::main(args),
     };

@@ -1,0 +1,240 @@
+//! Kernels of a model as texts: planned for a machine and numbers of rows, emitted, and listed with their launches.
+
+mod manifest;
+mod request;
+mod shape;
+
+pub use manifest::{Entry, ExtentReport, GridAxis, Manifest, MapReport, ParamReport, Value, entry};
+pub use request::{DEFAULT_ROWS, Request, Target};
+pub use shape::Shape;
+
+use crate::compile::{self, Build};
+use crate::error::{Error, Result};
+use std::collections::BTreeMap;
+use std::thread;
+use tessera_codegen::target::cpu::Cpu;
+use tessera_codegen::target::ptx::{self, Extent, LaunchParam, ParamKind, PtxKernel, content_hash};
+use tessera_codegen::Scheduled;
+use tessera_ir::artifact;
+use tessera_ir::{Bindings, Dim, TensorType, Verified, tile};
+use tessera_model::rows::Capacity;
+use tessera_model::{Config, Topology};
+
+/// Largest number of rows that stands for a decode step with a row of as many sequences; more are rows of one prompt.
+pub const DECODE_ROWS: usize = 256;
+
+/// Tokens of a sequence that launches are shown for, unless the shape says otherwise.
+pub const CONTEXT: usize = 4096;
+
+/// A generated kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Generated {
+    /// Name of its files: that of the kernel, with the largest number of rows where those differ in their code.
+    pub name: String,
+    /// Operator family.
+    pub family: String,
+    /// Graph ops it computes, in order, each once; nothing where it came from a text.
+    pub ops: Vec<&'static str>,
+    /// Sizes of its operator.
+    pub shape: Shape,
+    /// Numbers of rows it was chosen for, ascending; any other number gives right results too.
+    pub rows: Vec<usize>,
+    /// Tile IR.
+    pub tile: String,
+    /// Text and launch.
+    pub code: PtxKernel,
+    /// Values of the schedule's knobs.
+    pub knobs: Vec<(&'static str, usize)>,
+}
+
+/// Everything that a request asks for.
+///
+/// # Errors
+/// The request names what is not there, the model cannot be planned, or kernels have no code on this target: all of them
+/// are listed.
+pub fn generate(config: &Config, topology: &Topology, request: &Request) -> Result<Vec<Generated>> {
+    request.check()?;
+    let build = Build { replay: true, draft: true, ..Build::default() };
+    let modules = compile::modules(config, topology, build)?;
+    let mut made: Vec<Generated> = Vec::new();
+    let mut index: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut selected = false;
+    for rows in request.rows() {
+        let knobs = request.knobs(rows)?;
+        let plan = knobs.plan(&modules)?;
+        let chosen: Vec<&Scheduled> = plan
+            .kernels
+            .iter()
+            .filter(|k| request.families.is_empty() || request.families.contains(&k.family))
+            .filter(|k| request.fits(&Shape::of(&k.fragment)))
+            .collect();
+        selected |= !chosen.is_empty();
+        let emitted = in_parallel(&chosen, request.threads, |k| emit(request.target, &k.kernel));
+        let mut faults = Vec::new();
+        for (scheduled, code) in chosen.into_iter().zip(emitted) {
+            let mut code = match code {
+                Ok(code) => code,
+                Err(error) => {
+                    faults.push(error);
+                    continue;
+                }
+            };
+            code.family = scheduled.family.name().to_owned();
+            let key = (code.name.clone(), code.hash.clone());
+            if let Some(known) = index.get(&key) {
+                made[*known].rows.push(rows);
+                continue;
+            }
+            index.insert(key, made.len());
+            let mut ops: Vec<&'static str> = Vec::new();
+            for op in scheduled.fragment.nodes.iter().map(|node| node.op.mnemonic()) {
+                if !ops.contains(&op) {
+                    ops.push(op);
+                }
+            }
+            made.push(Generated {
+                name: code.name.clone(),
+                family: code.family.clone(),
+                ops,
+                shape: Shape::of(&scheduled.fragment),
+                rows: vec![rows],
+                tile: tile::print(&scheduled.kernel),
+                code,
+                knobs: knobs.values(),
+            });
+        }
+        refuse(faults)?;
+    }
+    if !selected {
+        return Err(request.nothing(&modules));
+    }
+    let mut variants: BTreeMap<String, usize> = BTreeMap::new();
+    made.iter().for_each(|kernel| *variants.entry(kernel.name.clone()).or_default() += 1);
+    for kernel in made.iter_mut().filter(|kernel| variants[&kernel.name] > 1) {
+        kernel.name = format!("{}_r{}", kernel.name, kernel.rows.last().copied().unwrap_or_default());
+    }
+    Ok(made)
+}
+
+/// One error of all.
+fn refuse(mut faults: Vec<Error>) -> Result<()> {
+    match faults.len() {
+        0 => Ok(()),
+        1 => Err(faults.remove(0)),
+        n => {
+            let listed: Vec<String> = faults.iter().map(|fault| format!("\n{fault}")).collect();
+            Err(Error::Unsupported(format!("{n} kernels have no code on this target:{}", listed.concat())))
+        }
+    }
+}
+
+/// A kernel of a text, for a target.
+///
+/// # Errors
+/// The target has no code for it.
+pub fn of_text(kernel: &Verified<tile::Kernel>, target: Target) -> Result<Generated> {
+    let code = emit(target, kernel)?;
+    Ok(Generated {
+        name: kernel.name.clone(),
+        family: String::new(),
+        ops: Vec::new(),
+        shape: Shape::default(),
+        rows: Vec::new(),
+        tile: tile::print(kernel),
+        code,
+        knobs: Vec::new(),
+    })
+}
+
+fn emit(target: Target, kernel: &Verified<tile::Kernel>) -> Result<PtxKernel> {
+    match target {
+        Target::Sm100a => Ok(ptx::emit(kernel)?),
+        Target::Cpu => {
+            let cpu = Cpu::host()?;
+            let text = format!("; kernel {}\n{}", kernel.name, cpu.clif(kernel)?);
+            Ok(cpu_launch(&cpu.compile("", kernel)?, text))
+        }
+    }
+}
+
+/// The launch of a CPU kernel in the same terms: tiles instead of blocks, the planes' addresses in one array.
+fn cpu_launch(kernel: &artifact::Kernel, text: String) -> PtxKernel {
+    let mut params = Vec::new();
+    let mut pass = |name: String, kind: ParamKind| {
+        params.push(LaunchParam { name, kind, offset: params.len() * 8, size: 8 });
+    };
+    for param in &kernel.params {
+        for plane in 0..planes(&param.ty) {
+            let name = format!("{}_{plane}", param.name);
+            pass(name, ParamKind::Pointer { param: param.name.clone(), plane });
+        }
+    }
+    for symbol in &kernel.symbols {
+        pass(symbol.to_string(), ParamKind::U64(Extent::sym(symbol.as_str())));
+    }
+    let tiles = kernel
+        .grid
+        .iter()
+        .fold(Extent::Const(1), |n, axis| n.mul(Extent::from(&axis.extent).ceil_div(axis.tile as u64)));
+    PtxKernel {
+        name: kernel.name.clone(),
+        family: String::new(),
+        hash: content_hash(&text),
+        text,
+        entry: kernel.name.clone(),
+        params,
+        tensor_maps: Vec::new(),
+        grid: [tiles, Extent::Const(1), Extent::Const(1)],
+        block: [1; 3],
+        cluster: [1; 3],
+        smem: 0,
+        tmem_columns: 0,
+        pdl: false,
+        symbols: kernel.symbols.clone(),
+    }
+}
+
+/// Memory planes of a tensor; they depend on no symbol.
+fn planes(ty: &TensorType) -> usize {
+    let mut one = Bindings::new();
+    for dim in &ty.shape {
+        if let Dim::Sym { sym, .. } = dim {
+            one.set(sym.as_str(), 1);
+        }
+    }
+    ty.plane_bytes(&one).map_or(1, |planes| planes.len())
+}
+
+/// Applies `work` to every item on some threads; results in the order of the items.
+fn in_parallel<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let threads = threads.clamp(1, items.len().max(1));
+    let work = &work;
+    let mut results: Vec<Option<R>> = Vec::new();
+    results.resize_with(items.len(), || None);
+    let parts: Vec<Vec<(usize, R)>> = thread::scope(|scope| {
+        let spawn = |first: usize| {
+            let mine = items.iter().enumerate().skip(first).step_by(threads);
+            scope.spawn(move || mine.map(|(at, item)| (at, work(item))).collect())
+        };
+        let handles: Vec<_> = (0..threads).map(spawn).collect();
+        handles
+            .into_iter()
+            .map(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .collect()
+    });
+    for (at, result) in parts.into_iter().flatten() {
+        results[at] = Some(result);
+    }
+    results.into_iter().flatten().collect()
+}
+
+/// The symbols of a step of `rows` rows: up to [`DECODE_ROWS`] a row of as many sequences, more the prompt of one. Sequences
+/// have up to [`CONTEXT`] tokens.
+pub fn bindings(config: &Config, rows: usize) -> Bindings {
+    let sequences = if rows <= DECODE_ROWS { rows.max(1) } else { 1 };
+    let mut bindings = Bindings::new();
+    let stored = rows.div_ceil(sequences).max(1);
+    Capacity { slots: sequences, tokens: CONTEXT, rows: stored }.bind(config, &mut bindings);
+    bindings.set("T", rows).set("L", sequences).set("K", rows).set("Q", sequences);
+    bindings
+}

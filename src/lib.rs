@@ -13,11 +13,13 @@ pub mod eval;
 pub mod generate;
 pub mod golden;
 pub mod load;
+pub mod parallel;
 pub mod prompt;
 pub mod session;
 pub mod stop;
 pub mod tensors;
 pub mod texts;
+pub mod verify;
 
 pub use error::{Error, Result};
 pub use session::Session;

@@ -1,35 +1,42 @@
 //! `tessera build`: takes a file of either IR through the compiler and prints a stage of it.
 
-use crate::cli::check::summary;
+use crate::cli::check::refusal;
 use crate::cli::failure::Failure;
+use crate::cli::kernels::pair;
 use crate::cli::{Done, output};
 use serde::Serialize;
 use std::path::PathBuf;
-use tessera::codegen::Plan;
+use tessera::Error;
 use tessera::codegen::pipeline::{fuse, pass_names, print_fused};
-use tessera::codegen::target::cpu::Cpu;
+use tessera::generate::{self, Entry, Target};
 use tessera::ir::graph::Module;
-use tessera::ir::{Verified, tile};
+use tessera::ir::{Bindings, Verified, tile};
 use tessera::texts::{self, Content};
-use tessera::{Error, kernels};
 
 /// Compile a file of Graph IR (.tir) or Tile IR (.tile) and print a stage of it
 ///
-/// A graph module is fused into kernels (--emit graph), each is scheduled (--emit tile) and emitted (--emit clif). A kernel
+/// A graph module is fused into kernels (--emit graph), each is scheduled (--emit tile) and emitted (--emit ptx or clif). A kernel
 /// is verified and emitted. `tessera inspect --graph` prints the modules of a model.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  tessera inspect --graph > step.tir && tessera build step.tir --target cpu --emit tile"
+    after_help = "Examples:\n  tessera inspect --graph > step.tir && tessera build step.tir --target cpu --emit tile\n  \
+                  tessera build kernel.tile --target sm_100a --emit ptx"
 )]
 pub(crate) struct Args {
     /// File to compile
     file: PathBuf,
-    /// Machine to compile for: cpu
+    /// Machine to compile for: cpu or sm_100a
     #[arg(long, value_name = "T", default_value = "cpu")]
     target: String,
-    /// Stage to print: graph, tile or clif
+    /// Stage to print: graph, tile, and clif or ptx
     #[arg(long, value_name = "STAGE", default_value = "tile", value_parser = ["graph", "tile", "clif", "ptx", "asc"])]
     emit: String,
+    /// Rows of a step that schedules of a module are chosen for, for sm_100a [default: 1]
+    #[arg(long, value_name = "N", value_parser = crate::cli::positive)]
+    rows: Option<usize>,
+    /// Values of knobs of a module's schedules
+    #[arg(long, value_name = "KNOB=V,…", value_delimiter = ',', value_parser = pair)]
+    set: Vec<(String, usize)>,
     /// Print the module after this pass too; may be repeated
     #[arg(long, value_name = "PASS")]
     dump_after: Vec<String>,
@@ -63,16 +70,15 @@ struct KernelReport {
     name: String,
     family: Option<&'static str>,
     text: String,
+    /// What launching it needs, where its code was emitted.
+    launch: Option<Entry>,
 }
 
 pub(crate) fn main(args: &Args) -> Done {
-    args.refuse()?;
+    let target = args.refuse()?;
     let (source, level) = texts::read(&args.file)?;
     let file = args.file.display().to_string();
-    let content = texts::check(&source, level).map_err(|faults| {
-        let listed: Vec<String> = faults.iter().map(|fault| format!("\n{fault}")).collect();
-        Failure::Input(format!("{}{}", summary(&file, &faults), listed.concat()))
-    })?;
+    let content = texts::check(&source, level).map_err(|faults| refusal(&file, &faults))?;
     let mut report = Report {
         schema: "tessera.build/1",
         file,
@@ -83,8 +89,8 @@ pub(crate) fn main(args: &Args) -> Done {
         text: None,
     };
     match content {
-        Content::Graph(module) => args.graph(module, &mut report)?,
-        Content::Tile(kernel) => args.tile(&kernel, &mut report)?,
+        Content::Graph(module) => args.graph(target, module, &mut report)?,
+        Content::Tile(kernel) => args.tile(target, &kernel, &mut report)?,
     }
     if args.json {
         return output::json(&report);
@@ -100,26 +106,19 @@ pub(crate) fn main(args: &Args) -> Done {
 }
 
 impl Args {
-    fn refuse(&self) -> Done {
-        match self.target.as_str() {
-            "cpu" => {}
-            "sm_100a" | "ascend950" => {
-                return Err(Failure::Input(format!(
-                    "target {} is not supported by this version; it compiles for cpu",
-                    self.target
-                )));
-            }
-            other => {
-                return Err(Failure::Input(format!(
-                    "unknown target {other}; targets are cpu, sm_100a and ascend950"
-                )));
-            }
-        }
-        if matches!(self.emit.as_str(), "ptx" | "asc") {
+    fn refuse(&self) -> Result<Target, Failure> {
+        let target = Target::named(&self.target)?;
+        if matches!(self.emit.as_str(), "ptx" | "asc" | "clif") && self.emit != target.ending() {
             return Err(Failure::Input(format!(
-                "target cpu has no stage {}; use graph, tile or clif",
-                self.emit
+                "target {} has no stage {}; use graph, tile or {}",
+                target.name(),
+                self.emit,
+                target.ending()
             )));
+        }
+        if target == Target::Cpu && self.rows.is_some() {
+            let message = "--rows chooses schedules for sm_100a; those for cpu are the same for any number";
+            return Err(Failure::Input(message.to_owned()));
         }
         let passes = pass_names();
         let named = self.dump_after.iter().chain(&self.stop_after);
@@ -128,11 +127,11 @@ impl Args {
                 "there is no pass {unknown}; the passes are {}",
                 passes.join(", ")
             ))),
-            None => Ok(()),
+            None => Ok(target),
         }
     }
 
-    fn graph(&self, module: Verified<Module>, report: &mut Report) -> Done {
+    fn graph(&self, target: Target, module: Verified<Module>, report: &mut Report) -> Done {
         let name = module.name.clone();
         let mut stopped = None;
         let fused = fuse(module.clone(), &mut |pass, print| {
@@ -152,40 +151,47 @@ impl Args {
             report.text = Some(print_fused(&fused));
             return Ok(());
         }
-        let config = kernels::Config::default();
-        let plan = Plan::new(&[(name.as_str(), module)], &config).map_err(Error::from)?;
+        let modules = [(name.as_str(), module)];
+        let plan = generate::plan(target, self.rows.unwrap_or(1), &self.set, &modules)?;
         for kernel in &plan.kernels {
-            report.kernels.push(KernelReport {
-                name: kernel.kernel.name.clone(),
-                family: Some(kernel.family.name()),
-                text: self.stage(&kernel.kernel)?,
-            });
+            report.kernels.push(self.stage(target, Some(kernel.family.name()), &kernel.kernel)?);
         }
         Ok(())
     }
 
-    fn tile(&self, kernel: &Verified<tile::Kernel>, report: &mut Report) -> Done {
+    fn tile(&self, target: Target, kernel: &Verified<tile::Kernel>, report: &mut Report) -> Done {
         if self.emit == "graph" {
-            return Err(Failure::Input("a kernel has no graph; use --emit tile or clif".to_owned()));
+            return Err(Failure::Input(format!(
+                "a kernel has no graph; use --emit tile or {}",
+                target.ending()
+            )));
         }
         if self.stop_after.is_some() || !self.dump_after.is_empty() {
             let message = "passes run on graph modules; a .tile file is a kernel already";
             return Err(Failure::Input(message.to_owned()));
         }
-        report.kernels.push(KernelReport {
-            name: kernel.name.clone(),
-            family: None,
-            text: self.stage(kernel)?,
-        });
+        if self.rows.is_some() || !self.set.is_empty() {
+            let message =
+                "--rows and --set choose schedules for graph modules; a .tile file is a schedule already";
+            return Err(Failure::Input(message.to_owned()));
+        }
+        report.kernels.push(self.stage(target, None, kernel)?);
         Ok(())
     }
 
-    fn stage(&self, kernel: &Verified<tile::Kernel>) -> Result<String, Failure> {
+    fn stage(
+        &self,
+        target: Target,
+        family: Option<&'static str>,
+        kernel: &Verified<tile::Kernel>,
+    ) -> Result<KernelReport, Failure> {
+        let name = kernel.name.clone();
         if self.emit == "tile" {
-            return Ok(tile::print(kernel));
+            return Ok(KernelReport { name, family, text: tile::print(kernel), launch: None });
         }
-        let cpu = Cpu::host().map_err(Error::from)?;
-        let clif = cpu.clif(kernel).map_err(Error::from)?;
-        Ok(format!("; kernel {}\n{clif}", kernel.name))
+        let mut generated = generate::of_text(kernel, target)?;
+        generated.family = family.unwrap_or_default().to_owned();
+        let launch = generate::entry(target, &generated, &|_| Bindings::new());
+        Ok(KernelReport { name, family, text: generated.code.text, launch: Some(launch) })
     }
 }

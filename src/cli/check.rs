@@ -81,8 +81,14 @@ fn check_one(args: &Args, source: &str, level: texts::Level) -> Done {
     Err(if grammar { Failure::Input(summary) } else { Failure::Check(summary) })
 }
 
+/// The refusal of a file that is not sound, with every fault.
+pub(super) fn refusal(file: &str, faults: &[Fault]) -> Failure {
+    let listed: Vec<String> = faults.iter().map(|fault| format!("\n{fault}")).collect();
+    Failure::Input(format!("{}{}", summary(file, faults), listed.concat()))
+}
+
 /// How many faults of which kind.
-pub(super) fn summary(file: &str, faults: &[Fault]) -> String {
+fn summary(file: &str, faults: &[Fault]) -> String {
     let n = faults.len();
     match faults.first().map(|fault| fault.rule) {
         Some(None) => format!("{file} does not parse"),

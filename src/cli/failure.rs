@@ -43,6 +43,18 @@ impl From<tessera::Error> for Failure {
     }
 }
 
+impl From<tessera::assembler::Error> for Failure {
+    fn from(error: tessera::assembler::Error) -> Self {
+        use tessera::assembler::Error;
+        match error {
+            Error::Absent { .. } => Failure::Absent(error.to_string()),
+            Error::Refused { .. } | Error::Run { .. } | Error::Unexpected { .. } => {
+                Failure::Input(error.to_string())
+            }
+        }
+    }
+}
+
 /// Errors of standard output; files have errors of their own.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {

@@ -11,7 +11,7 @@ use tessera::model::{Config, ConfigOptions, Topology};
 /// Which kernels.
 #[derive(Debug, Args)]
 pub(crate) struct KernelArgs {
-    /// Operator families
+    /// Operator families; files where the command takes them
     #[arg(value_name = "FAMILY", required_unless_present = "all")]
     names: Vec<String>,
     /// Every kernel of the model
@@ -29,9 +29,9 @@ pub(crate) struct KernelArgs {
     /// Ignore this unknown key of config.json; may be repeated
     #[arg(long, value_name = "KEY")]
     accept_config: Vec<String>,
-    /// Numbers of rows of a step to choose schedules for
-    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = DEFAULT_ROWS, value_parser = crate::cli::positive)]
-    rows: Vec<usize>,
+    /// Numbers of rows of a step to choose schedules for [default: 1,6,64,4096]
+    #[arg(long, value_name = "N,…", value_delimiter = ',', value_parser = crate::cli::positive)]
+    rows: Option<Vec<usize>>,
     /// Sizes: n, k, e, h, d, top, streams, groups select kernels; symbols (S, R, C1, …) get these values in launches
     #[arg(long, value_name = "K=V,…", value_delimiter = ',', value_parser = pair)]
     shape: Vec<(String, usize)>,
@@ -71,6 +71,24 @@ impl KernelArgs {
         self.all || self.names.iter().any(|name| Family::ALL.iter().any(|family| family.name() == name))
     }
 
+    /// Refuses options that say which kernels of a model are meant, where none is.
+    pub(crate) fn refuse_options_of_models(&self) -> Result<(), Failure> {
+        let given = [
+            ("--model", self.model.is_some()),
+            ("--config", self.config.is_some()),
+            ("--accept-config", !self.accept_config.is_empty()),
+            ("--rows", self.rows.is_some()),
+            ("--shape", !self.shape.is_empty()),
+            ("--set", !self.set.is_empty()),
+        ];
+        match given.into_iter().find(|(_, given)| *given) {
+            Some((option, _)) => Err(Failure::Input(format!(
+                "{option} chooses kernels of a model, and none is asked for; leave it out or name a family"
+            ))),
+            None => Ok(()),
+        }
+    }
+
     /// The target.
     pub(crate) fn target(&self) -> Result<Target, Failure> {
         Ok(Target::named(&self.target)?)
@@ -79,7 +97,8 @@ impl KernelArgs {
     /// The request for these families.
     pub(crate) fn request(&self, families: Vec<Family>) -> Result<Request, Failure> {
         let target = self.target()?;
-        let (rows, shape, set) = (self.rows.clone(), self.shape.clone(), self.set.clone());
+        let rows = self.rows.clone().unwrap_or_else(|| DEFAULT_ROWS.to_vec());
+        let (shape, set) = (self.shape.clone(), self.set.clone());
         Ok(Request { families, rows, shape, set, ..Request::all(target) })
     }
 
@@ -101,7 +120,7 @@ impl KernelArgs {
 }
 
 /// `name=number`.
-fn pair(text: &str) -> Result<(String, usize), String> {
+pub(crate) fn pair(text: &str) -> Result<(String, usize), String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=NUMBER")?;
     let value = value.parse().map_err(|error| format!("{name}: {error}"))?;
     if name.is_empty() { Err("expected NAME=NUMBER".to_owned()) } else { Ok((name.to_owned(), value)) }

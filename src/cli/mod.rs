@@ -14,6 +14,7 @@ mod kernels;
 mod logits;
 mod output;
 mod run;
+mod verify;
 
 use clap::{Parser, Subcommand};
 use failure::Failure;
@@ -44,6 +45,8 @@ enum Command {
     Build(build::Args),
     /// Write the kernels of a model as texts, with a manifest of their launches.
     Gen(generate::Args),
+    /// Assemble kernels, and report what they take of the machine.
+    Verify(verify::Args),
     /// Show a model's topology, its fused plan and its memory.
     Inspect(inspect::Args),
     /// Show what this machine offers.
@@ -60,6 +63,7 @@ pub(crate) fn main() -> ExitCode {
         Command::Check(args) => check::main(args),
         Command::Build(args) => build::main(args),
         Command::Gen(args) => generate::main(args),
+        Command::Verify(args) => verify::main(args),
         Command::Inspect(args) => inspect::main(args),
         Command::Doctor(args) => doctor::main(args),
     };

@@ -8,14 +8,17 @@ pub use manifest::{Entry, ExtentReport, GridAxis, Manifest, MapReport, ParamRepo
 pub use request::{DEFAULT_ROWS, Request, Target};
 pub use shape::Shape;
 
+use request::Knobs;
+
 use crate::compile::{self, Build};
 use crate::error::{Error, Result};
+use crate::parallel::in_parallel;
 use std::collections::BTreeMap;
-use std::thread;
 use tessera_codegen::target::cpu::Cpu;
 use tessera_codegen::target::ptx::{self, Extent, LaunchParam, ParamKind, PtxKernel, content_hash};
-use tessera_codegen::Scheduled;
+use tessera_codegen::{Plan, Scheduled};
 use tessera_ir::artifact;
+use tessera_ir::graph::Module;
 use tessera_ir::{Bindings, Dim, TensorType, Verified, tile};
 use tessera_model::rows::Capacity;
 use tessera_model::{Config, Topology};
@@ -47,6 +50,19 @@ pub struct Generated {
     pub knobs: Vec<(&'static str, usize)>,
 }
 
+/// Kernels and calls of modules on a target, with schedules for a number of rows and these values of knobs.
+///
+/// # Errors
+/// There is no such knob or value, or a module cannot be fused or scheduled.
+pub fn plan(
+    target: Target,
+    rows: usize,
+    set: &[(String, usize)],
+    modules: &[(&str, Verified<Module>)],
+) -> Result<Plan> {
+    Knobs::of(target, rows, set)?.plan(modules)
+}
+
 /// Everything that a request asks for.
 ///
 /// # Errors
@@ -60,7 +76,7 @@ pub fn generate(config: &Config, topology: &Topology, request: &Request) -> Resu
     let mut index: BTreeMap<(String, String), usize> = BTreeMap::new();
     let mut selected = false;
     for rows in request.rows() {
-        let knobs = request.knobs(rows)?;
+        let knobs = Knobs::of(request.target, rows, &request.set)?;
         let plan = knobs.plan(&modules)?;
         let chosen: Vec<&Scheduled> = plan
             .kernels
@@ -203,29 +219,6 @@ fn planes(ty: &TensorType) -> usize {
         }
     }
     ty.plane_bytes(&one).map_or(1, |planes| planes.len())
-}
-
-/// Applies `work` to every item on some threads; results in the order of the items.
-fn in_parallel<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let threads = threads.clamp(1, items.len().max(1));
-    let work = &work;
-    let mut results: Vec<Option<R>> = Vec::new();
-    results.resize_with(items.len(), || None);
-    let parts: Vec<Vec<(usize, R)>> = thread::scope(|scope| {
-        let spawn = |first: usize| {
-            let mine = items.iter().enumerate().skip(first).step_by(threads);
-            scope.spawn(move || mine.map(|(at, item)| (at, work(item))).collect())
-        };
-        let handles: Vec<_> = (0..threads).map(spawn).collect();
-        handles
-            .into_iter()
-            .map(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
-    });
-    for (at, result) in parts.into_iter().flatten() {
-        results[at] = Some(result);
-    }
-    results.into_iter().flatten().collect()
 }
 
 /// The symbols of a step of `rows` rows: up to [`DECODE_ROWS`] a row of as many sequences, more the prompt of one. Sequences

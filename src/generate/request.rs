@@ -138,18 +138,6 @@ impl Request {
         }
         Error::Request(format!("the model has no kernel of this shape; it has\n  {}", shapes.join("\n  ")))
     }
-
-    /// The knobs for a number of rows.
-    pub(super) fn knobs(&self, rows: usize) -> Result<Knobs> {
-        let mut knobs = match self.target {
-            Target::Sm100a | Target::Cpu => Knobs::Cpu(kernels::Config::default()),
-        };
-        let _ = rows;
-        for (name, value) in &self.set {
-            knobs.set(name, *value)?;
-        }
-        Ok(knobs)
-    }
 }
 
 /// Symbols of launches, `T` first.
@@ -174,6 +162,18 @@ impl Knobs {
                 ("mix_rows", c.mix_rows),
             ],
         }
+    }
+
+    /// The knobs of a target for a number of rows, with some values instead of those.
+    pub(super) fn of(target: Target, rows: usize, set: &[(String, usize)]) -> Result<Knobs> {
+        let mut knobs = match target {
+            Target::Sm100a | Target::Cpu => Knobs::Cpu(kernels::Config::default()),
+        };
+        let _ = rows;
+        for (name, value) in set {
+            knobs.set(name, *value)?;
+        }
+        Ok(knobs)
     }
 
     fn set(&mut self, name: &str, value: usize) -> Result<()> {

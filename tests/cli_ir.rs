@@ -178,7 +178,9 @@ fn doctor_says_what_runs_and_what_is_missing() {
     }
     assert_eq!(report["default_model"], true);
     let text = tessera(["doctor"]).expect(0).stdout;
-    for word in ["processor", "micro-kernels", chosen, "huge pages", "ptxas", "C++ compiler", "LLVM"] {
+    for word in
+        ["processor", "micro-kernels", chosen, "huge pages", "ptxas", "nvdisasm", "C++ compiler", "LLVM"]
+    {
         assert!(text.contains(word), "{word}: {text}");
     }
 }
@@ -187,7 +189,7 @@ fn doctor_says_what_runs_and_what_is_missing() {
 #[test]
 fn every_command_has_a_schema() {
     let names: Vec<String> = common::schema::all().into_keys().collect();
-    let commands = ["build", "check", "diff", "doctor", "inspect", "logits", "run", "sass"];
+    let commands = ["build", "check", "diff", "doctor", "gen", "inspect", "logits", "run", "sass", "verify"];
     let want: Vec<String> = commands.iter().map(|command| format!("tessera.{command}/1")).collect();
     assert_eq!(names, want);
 }

@@ -43,7 +43,12 @@ impl Plan {
     /// `step_r64` and so on. Kernels are named `family_n_rR` by the smallest R they serve; variants that are equal are one.
     pub fn sm100(modules: &[(&str, Verified<Module>)], rows: &[usize]) -> Result<Self, Error> {
         let knobs: Vec<Knobs> = rows.iter().map(|r| Knobs::for_rows(*r)).collect();
-        Plan::of(modules, &Machine::Sm100(knobs))
+        Plan::sm100_with(modules, &knobs)
+    }
+
+    /// The same with these knobs.
+    pub fn sm100_with(modules: &[(&str, Verified<Module>)], knobs: &[Knobs]) -> Result<Self, Error> {
+        Plan::of(modules, &Machine::Sm100(knobs.to_vec()))
     }
 
     fn of(modules: &[(&str, Verified<Module>)], machine: &Machine) -> Result<Self, Error> {

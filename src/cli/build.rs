@@ -7,8 +7,8 @@ use crate::cli::{Done, output};
 use serde::Serialize;
 use std::path::PathBuf;
 use tessera::Error;
-use tessera::codegen::pipeline::{fuse, pass_names, print_fused};
-use tessera::generate::{self, Entry, Target};
+use tessera::codegen::pipeline::{fuse_for, pass_names_for, print_fused};
+use tessera::generate::{self, Entry, Planned, Target};
 use tessera::ir::graph::Module;
 use tessera::ir::{Bindings, Verified, tile};
 use tessera::texts::{self, Content};
@@ -120,11 +120,12 @@ impl Args {
             let message = "--rows chooses schedules for sm_100a; those for cpu are the same for any number";
             return Err(Failure::Input(message.to_owned()));
         }
-        let passes = pass_names();
+        let passes = pass_names_for(target.machine());
         let named = self.dump_after.iter().chain(&self.stop_after);
         match named.into_iter().find(|pass| !passes.contains(&pass.as_str())) {
             Some(unknown) => Err(Failure::Input(format!(
-                "there is no pass {unknown}; the passes are {}",
+                "there is no pass {unknown} for {}; the passes are {}",
+                target.name(),
                 passes.join(", ")
             ))),
             None => Ok(target),
@@ -134,7 +135,7 @@ impl Args {
     fn graph(&self, target: Target, module: Verified<Module>, report: &mut Report) -> Done {
         let name = module.name.clone();
         let mut stopped = None;
-        let fused = fuse(module.clone(), &mut |pass, print| {
+        let fused = fuse_for(target.machine(), module.clone(), &mut |pass, print| {
             if self.dump_after.iter().any(|p| p == pass) {
                 report.dumps.push(Dump { pass, text: print() });
             }
@@ -152,8 +153,8 @@ impl Args {
             return Ok(());
         }
         let modules = [(name.as_str(), module)];
-        let plan = generate::plan(target, self.rows.unwrap_or(1), &self.set, &modules)?;
-        for kernel in &plan.kernels {
+        let planned = Planned::of(&modules, target, &[self.rows.unwrap_or(1)], &self.set)?;
+        for (kernel, _) in planned.kernels() {
             report.kernels.push(self.stage(target, Some(kernel.family.name()), &kernel.kernel)?);
         }
         Ok(())

@@ -2,7 +2,8 @@
 
 use crate::cli::{Done, output};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use tessera::assembler::{self, Nvdisasm, Ptxas};
 use tessera::codegen::target::cpu::Cpu;
 use tessera::load::default_model;
 use tessera::runtime::micro::{self, Isa};
@@ -72,8 +73,7 @@ struct Tool {
 }
 
 /// Optional programs: what they are called, by what names they are looked for, what they serve.
-const TOOLS: [(&str, &[&str], &str); 3] = [
-    ("ptxas", &["ptxas"], "checking PTX (not in this version)"),
+const TOOLS: [(&str, &[&str], &str); 2] = [
     ("C++ compiler", &["c++", "g++", "clang++"], "running AscendC kernels (not in this version)"),
     ("LLVM", &["llvm-config-22", "llvm-config", "llc"], "the optional llvm target (not in this version)"),
 ];
@@ -137,6 +137,23 @@ fn report() -> Report {
         found: programs.iter().find_map(|program| on_path(program)).map(|path| path.display().to_string()),
         used_for,
     };
+    let found = |path: &Path, version: assembler::Result<String>| match version {
+        Ok(version) => format!("{}, version {version}", path.display()),
+        Err(error) => error.to_string(),
+    };
+    let mut tools = vec![
+        Tool {
+            name: "ptxas",
+            found: Ptxas::find().ok().map(|tool| found(tool.path(), tool.version())),
+            used_for: "checking PTX; `cargo xtask tools` installs it",
+        },
+        Tool {
+            name: "nvdisasm",
+            found: Nvdisasm::find().ok().map(|tool| found(tool.path(), tool.version())),
+            used_for: "counting machine code; `cargo xtask tools` installs it",
+        },
+    ];
+    tools.extend(TOOLS.into_iter().map(tool));
     Report {
         schema: "tessera.doctor/1",
         cpu: CpuReport { name: cpu_name(), arch: std::env::consts::ARCH, threads: default_threads() },
@@ -149,7 +166,7 @@ fn report() -> Report {
             Device { name: "cuda", available: false },
             Device { name: "ascend", available: false },
         ],
-        tools: TOOLS.into_iter().map(tool).collect(),
+        tools,
     }
 }
 

@@ -1,24 +1,22 @@
 //! Kernels of a model as texts: planned for a machine and numbers of rows, emitted, and listed with their launches.
 
 mod manifest;
+mod planned;
 mod request;
 mod shape;
 
 pub use manifest::{Entry, ExtentReport, GridAxis, Manifest, MapReport, ParamReport, Value, entry};
+pub use planned::Planned;
 pub use request::{DEFAULT_ROWS, Request, Target};
 pub use shape::Shape;
-
-use request::Knobs;
 
 use crate::compile::{self, Build};
 use crate::error::{Error, Result};
 use crate::parallel::in_parallel;
-use std::collections::BTreeMap;
+use tessera_codegen::Scheduled;
 use tessera_codegen::target::cpu::Cpu;
 use tessera_codegen::target::ptx::{self, Extent, LaunchParam, ParamKind, PtxKernel, content_hash};
-use tessera_codegen::{Plan, Scheduled};
 use tessera_ir::artifact;
-use tessera_ir::graph::Module;
 use tessera_ir::{Bindings, Dim, TensorType, Verified, tile};
 use tessera_model::rows::Capacity;
 use tessera_model::{Config, Topology};
@@ -50,19 +48,6 @@ pub struct Generated {
     pub knobs: Vec<(&'static str, usize)>,
 }
 
-/// Kernels and calls of modules on a target, with schedules for a number of rows and these values of knobs.
-///
-/// # Errors
-/// There is no such knob or value, or a module cannot be fused or scheduled.
-pub fn plan(
-    target: Target,
-    rows: usize,
-    set: &[(String, usize)],
-    modules: &[(&str, Verified<Module>)],
-) -> Result<Plan> {
-    Knobs::of(target, rows, set)?.plan(modules)
-}
-
 /// Everything that a request asks for.
 ///
 /// # Errors
@@ -72,64 +57,45 @@ pub fn generate(config: &Config, topology: &Topology, request: &Request) -> Resu
     request.check()?;
     let build = Build { replay: true, draft: true, ..Build::default() };
     let modules = compile::modules(config, topology, build)?;
-    let mut made: Vec<Generated> = Vec::new();
-    let mut index: BTreeMap<(String, String), usize> = BTreeMap::new();
-    let mut selected = false;
-    for rows in request.rows() {
-        let knobs = Knobs::of(request.target, rows, &request.set)?;
-        let plan = knobs.plan(&modules)?;
-        let chosen: Vec<&Scheduled> = plan
-            .kernels
-            .iter()
-            .filter(|k| request.families.is_empty() || request.families.contains(&k.family))
-            .filter(|k| request.fits(&Shape::of(&k.fragment)))
-            .collect();
-        selected |= !chosen.is_empty();
-        let emitted = in_parallel(&chosen, request.threads, |k| emit(request.target, &k.kernel));
-        let mut faults = Vec::new();
-        for (scheduled, code) in chosen.into_iter().zip(emitted) {
-            let mut code = match code {
-                Ok(code) => code,
-                Err(error) => {
-                    faults.push(error);
-                    continue;
-                }
-            };
-            code.family = scheduled.family.name().to_owned();
-            let key = (code.name.clone(), code.hash.clone());
-            if let Some(known) = index.get(&key) {
-                made[*known].rows.push(rows);
-                continue;
-            }
-            index.insert(key, made.len());
-            let mut ops: Vec<&'static str> = Vec::new();
-            for op in scheduled.fragment.nodes.iter().map(|node| node.op.mnemonic()) {
-                if !ops.contains(&op) {
-                    ops.push(op);
-                }
-            }
-            made.push(Generated {
-                name: code.name.clone(),
-                family: code.family.clone(),
-                ops,
-                shape: Shape::of(&scheduled.fragment),
-                rows: vec![rows],
-                tile: tile::print(&scheduled.kernel),
-                code,
-                knobs: knobs.values(),
-            });
+    let planned = Planned::of(&modules, request.target, &request.rows, &request.set)?;
+    let chosen: Vec<(&Scheduled, &Vec<usize>)> = planned
+        .kernels()
+        .filter(|(k, _)| request.families.is_empty() || request.families.contains(&k.family))
+        .filter(|(k, _)| request.fits(&Shape::of(&k.fragment)))
+        .collect();
+    if chosen.is_empty() {
+        return Err(request.nothing(planned.kernels().map(|(k, _)| k)));
+    }
+    let emitted = in_parallel(&chosen, request.threads, |(k, _)| emit(request.target, &k.kernel));
+    let (mut made, mut faults) = (Vec::new(), Vec::new());
+    for ((scheduled, rows), code) in chosen.into_iter().zip(emitted) {
+        match code {
+            Ok(code) => made.push(generated(scheduled, rows, code, &planned)),
+            Err(error) => faults.push(error),
         }
-        refuse(faults)?;
     }
-    if !selected {
-        return Err(request.nothing(&modules));
-    }
-    let mut variants: BTreeMap<String, usize> = BTreeMap::new();
-    made.iter().for_each(|kernel| *variants.entry(kernel.name.clone()).or_default() += 1);
-    for kernel in made.iter_mut().filter(|kernel| variants[&kernel.name] > 1) {
-        kernel.name = format!("{}_r{}", kernel.name, kernel.rows.last().copied().unwrap_or_default());
-    }
+    refuse(faults)?;
     Ok(made)
+}
+
+fn generated(scheduled: &Scheduled, rows: &[usize], mut code: PtxKernel, planned: &Planned) -> Generated {
+    code.family = scheduled.family.name().to_owned();
+    let mut ops: Vec<&'static str> = Vec::new();
+    for op in scheduled.fragment.nodes.iter().map(|node| node.op.mnemonic()) {
+        if !ops.contains(&op) {
+            ops.push(op);
+        }
+    }
+    Generated {
+        name: code.name.clone(),
+        family: code.family.clone(),
+        ops,
+        shape: Shape::of(&scheduled.fragment),
+        rows: rows.to_vec(),
+        tile: tile::print(&scheduled.kernel),
+        knobs: planned.knobs(rows.first().copied().unwrap_or(1)),
+        code,
+    }
 }
 
 /// One error of all.
@@ -147,8 +113,17 @@ fn refuse(mut faults: Vec<Error>) -> Result<()> {
 /// A kernel of a text, for a target.
 ///
 /// # Errors
-/// The target has no code for it.
+/// It is written for another machine, or the target has no code for it.
 pub fn of_text(kernel: &Verified<tile::Kernel>, target: Target) -> Result<Generated> {
+    if kernel.target != target.machine() {
+        let other = [Target::Sm100a, Target::Cpu].into_iter().find(|t| t.machine() == kernel.target);
+        return Err(Error::Request(format!(
+            "kernel @{} is written for another machine than {}; use --target {}",
+            kernel.name,
+            target.name(),
+            other.map_or("cpu", Target::name)
+        )));
+    }
     let code = emit(target, kernel)?;
     Ok(Generated {
         name: kernel.name.clone(),

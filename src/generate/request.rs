@@ -2,11 +2,9 @@
 
 use super::shape::Shape;
 use crate::error::{Error, Result};
-use tessera_codegen::Plan;
-use tessera_codegen::pipeline::fuse;
-use tessera_ir::Verified;
-use tessera_ir::graph::Module;
-use tessera_kernels::{self as kernels, Family};
+use tessera_codegen::Scheduled;
+use tessera_ir::tile;
+use tessera_kernels::Family;
 
 /// Numbers of rows where nobody says which: decode steps of 1, 6 and 64 sequences, and a piece of a prompt.
 pub const DEFAULT_ROWS: [usize; 4] = [1, 6, 64, 4096];
@@ -42,6 +40,13 @@ impl Target {
         match self {
             Target::Sm100a => "sm_100a",
             Target::Cpu => "cpu",
+        }
+    }
+    /// The machine that Tile IR is for.
+    pub fn machine(self) -> tile::Target {
+        match self {
+            Target::Sm100a => tile::Target::Sm100,
+            Target::Cpu => tile::Target::Cpu,
         }
     }
     /// Ending of its files.
@@ -83,14 +88,6 @@ impl Request {
         }
     }
 
-    /// Rows ascending, each once.
-    pub(super) fn rows(&self) -> Vec<usize> {
-        let mut rows = self.rows.clone();
-        rows.sort_unstable();
-        rows.dedup();
-        rows
-    }
-
     /// Refuses sizes that no kernel has.
     pub(super) fn check(&self) -> Result<()> {
         if self.rows.is_empty() {
@@ -117,21 +114,14 @@ impl Request {
         sizes.all(|(name, value)| shape.get(name) == Some(*value))
     }
 
-    /// Why nothing was selected.
-    pub(super) fn nothing(&self, modules: &[(&str, Verified<Module>)]) -> Error {
-        let mut shapes: Vec<String> = Vec::new();
-        for (_, module) in modules {
-            let Ok(fused) = fuse(module.clone(), &mut |_, _| {}) else { continue };
-            for fragment in &fused.fragments {
-                let shape = format!("{} {}", fragment.family, Shape::of(&fragment.module));
-                if (self.families.is_empty() || self.families.contains(&fragment.family))
-                    && !shapes.contains(&shape)
-                {
-                    shapes.push(shape);
-                }
-            }
-        }
+    /// Why nothing was selected among kernels.
+    pub(super) fn nothing<'k>(&self, kernels: impl Iterator<Item = &'k Scheduled>) -> Error {
+        let mut shapes: Vec<String> = kernels
+            .filter(|k| self.families.is_empty() || self.families.contains(&k.family))
+            .map(|k| format!("{} {}", k.family, Shape::of(&k.fragment)))
+            .collect();
         shapes.sort();
+        shapes.dedup();
         if shapes.is_empty() {
             let families: Vec<&str> = self.families.iter().map(|family| family.name()).collect();
             return Error::Request(format!("the model has no kernel of {}", families.join(", ")));
@@ -142,64 +132,3 @@ impl Request {
 
 /// Symbols of launches, `T` first.
 const SYMBOLS: [&str; 9] = ["T", "L", "K", "Q", "S", "R", "G", "C1", "C2"];
-
-/// Knobs of a target's schedules.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Knobs {
-    /// The CPU's.
-    Cpu(kernels::Config),
-}
-
-impl Knobs {
-    /// Names and values.
-    pub(super) fn values(&self) -> Vec<(&'static str, usize)> {
-        match self {
-            Knobs::Cpu(c) => vec![
-                ("linear_cols", c.linear_cols),
-                ("linear_rows", c.linear_rows),
-                ("expert_cols", c.expert_cols),
-                ("expert_rows", c.expert_rows),
-                ("mix_rows", c.mix_rows),
-            ],
-        }
-    }
-
-    /// The knobs of a target for a number of rows, with some values instead of those.
-    pub(super) fn of(target: Target, rows: usize, set: &[(String, usize)]) -> Result<Knobs> {
-        let mut knobs = match target {
-            Target::Sm100a | Target::Cpu => Knobs::Cpu(kernels::Config::default()),
-        };
-        let _ = rows;
-        for (name, value) in set {
-            knobs.set(name, *value)?;
-        }
-        Ok(knobs)
-    }
-
-    fn set(&mut self, name: &str, value: usize) -> Result<()> {
-        let names: Vec<&str> = self.values().iter().map(|(name, _)| *name).collect();
-        let unknown =
-            || Error::Request(format!("there is no knob {name}; the knobs are {}", names.join(", ")));
-        match self {
-            Knobs::Cpu(c) => {
-                let place = match name {
-                    "linear_cols" => &mut c.linear_cols,
-                    "linear_rows" => &mut c.linear_rows,
-                    "expert_cols" => &mut c.expert_cols,
-                    "expert_rows" => &mut c.expert_rows,
-                    "mix_rows" => &mut c.mix_rows,
-                    _ => return Err(unknown()),
-                };
-                *place = value;
-                c.check().map_err(|error| Error::Request(error.to_string()))
-            }
-        }
-    }
-
-    /// Kernels and calls of modules.
-    pub(super) fn plan(&self, modules: &[(&str, Verified<Module>)]) -> Result<Plan> {
-        match self {
-            Knobs::Cpu(config) => Ok(Plan::new(modules, config)?),
-        }
-    }
-}

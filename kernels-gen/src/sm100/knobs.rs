@@ -32,6 +32,26 @@ impl Knobs {
         };
         Knobs { rows, cores: Self::CORES, tokens, dual_tokens: tokens.min(112), pair: false }
     }
+    /// Names and values of the knobs that can be set; a truth is 0 or 1.
+    pub fn values(&self) -> [(&'static str, usize); 4] {
+        [
+            ("cores", self.cores),
+            ("tokens", self.tokens),
+            ("dual_tokens", self.dual_tokens),
+            ("pair", usize::from(self.pair)),
+        ]
+    }
+    /// Sets the knob called `name`; false if there is none. Schedules check the value.
+    pub fn set(&mut self, name: &str, value: usize) -> bool {
+        match name {
+            "cores" => self.cores = value,
+            "tokens" => self.tokens = value,
+            "dual_tokens" => self.dual_tokens = value,
+            "pair" => self.pair = value != 0,
+            _ => return false,
+        }
+        true
+    }
     /// Rows of a tile of one expert, when `rows · choices` rows fall on `experts` experts: the mean and one standard
     /// deviation fit.
     pub(crate) fn expert_tokens(&self, choices: usize, experts: usize, most: usize) -> usize {

@@ -52,12 +52,6 @@ fn passes(target: Target) -> impl Iterator<Item = &'static (&'static str, Pass, 
     PASSES.iter().filter(move |(_, _, targets)| targets.contains(&target))
 }
 
-/// Names of the passes that run for a machine, in order.
-pub fn pass_names_for(target: Target) -> Vec<&'static str> {
-    let run = PASSES.iter().filter(|(_, _, targets)| targets.contains(&target));
-    run.map(|(n, ..)| *n).chain([OUTLINE]).collect()
-}
-
 /// Runs the passes of the CPU; see [`fuse_for`].
 pub fn fuse(
     module: Verified<Module>,

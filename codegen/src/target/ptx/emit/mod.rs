@@ -1,0 +1,168 @@
+//! From a kernel in Tile IR to one PTX entry.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `kernel.rs` | the entry around the roles: parameters, launch, dispatch of warps, loop over tiles |
+//! | `grid.rs` | tiles of the grid, their coordinates, groups of grouped axes |
+//! | `program.rs` | statements and the dispatch of ops |
+//! | `index.rs` | index arithmetic |
+//! | `view.rs` | addresses of parameters, layout by layout |
+//! | `shared.rs` | the map of shared memory |
+//! | `vector/` | tiles in registers and what vector roles do with them |
+
+mod grid;
+mod index;
+mod kernel;
+mod program;
+mod shared;
+mod vector;
+mod view;
+
+pub(super) use kernel::emit;
+
+use super::isa::{Asm, Operand, Reg, Symbol};
+use crate::error::Unsupported;
+use index::Ix;
+use tessera_ir::tile::{Kernel, Op, Role, Value};
+use tessera_ir::{Dim, Sym};
+
+/// Why an op cannot be emitted, without the op's name.
+#[derive(Debug)]
+struct Reason(String);
+
+type Result<T> = std::result::Result<T, Reason>;
+
+/// A reason in words.
+fn unsupported(what: impl Into<String>) -> Reason {
+    Reason(what.into())
+}
+
+/// What a value of the program is while code is emitted.
+#[derive(Clone, Debug)]
+enum Bound {
+    /// An index.
+    Index(Ix),
+    /// A tile.
+    Tile(vector::Tile),
+    /// A slot of a ring that one role keeps to itself.
+    Own(vector::OwnSlot),
+}
+
+/// The threads that run a role.
+#[derive(Clone, Copy, Debug)]
+struct Team {
+    /// Index of the role.
+    role: usize,
+    /// Its warps.
+    warps: u32,
+    /// First warp of the block that runs it.
+    first: u32,
+    /// Number of this thread in the role.
+    thread: Reg,
+    /// Number of this thread in its warp.
+    lane: Reg,
+    /// Number of this thread's warp in the role, the same in all lanes.
+    warp: Reg,
+    /// The barrier at which the role's threads meet; never barrier 0, which is the block's.
+    barrier: u32,
+}
+
+impl Team {
+    /// Threads of the role.
+    fn threads(&self) -> u32 {
+        32 * self.warps
+    }
+}
+
+/// A tensor parameter in the entry: its planes.
+#[derive(Clone, Debug)]
+struct Pointers {
+    planes: Vec<Symbol>,
+}
+
+/// Emits one kernel.
+struct Emitter<'k> {
+    asm: Asm,
+    kernel: &'k Kernel,
+    pointers: Vec<Pointers>,
+    symbols: Vec<(Sym, Symbol)>,
+    /// What the entry's parameters are, for the launch.
+    passed: Vec<(String, super::ParamKind)>,
+    shared: shared::Map,
+    /// Start of dynamic shared memory.
+    smem: Reg,
+    team: Team,
+    /// First coordinates of the current tile, and groups where an axis has them.
+    tile: Vec<grid::Coordinate>,
+    values: Vec<Option<Bound>>,
+    /// How often each value is an operand.
+    uses: Vec<Uses>,
+    vector: vector::State,
+    faults: Vec<Unsupported>,
+}
+
+/// How a value is used by the ops of a kernel.
+#[derive(Clone, Copy, Debug, Default)]
+struct Uses {
+    all: usize,
+    /// As the operand of ops that only name another part or shape of it.
+    parts: usize,
+    /// As the table of rotations.
+    tables: usize,
+}
+
+impl<'k> Emitter<'k> {
+    /// The role being emitted.
+    fn role(&self) -> &'k Role {
+        &self.kernel.roles[self.team.role]
+    }
+    fn bind(&mut self, v: Value, bound: Bound) {
+        if let Some(place) = self.values.get_mut(v.index()) {
+            *place = Some(bound);
+        }
+    }
+    fn uses_of(&self, v: Value) -> Uses {
+        self.uses.get(v.index()).copied().unwrap_or_default()
+    }
+    /// The value of a symbol, below 2³¹.
+    fn symbol(&mut self, sym: &Sym) -> Operand {
+        match self.symbols.iter().find(|(s, _)| s == sym).map(|(_, p)| *p) {
+            Some(p) => self.asm.ld_param(p).into(),
+            None => Operand::Int(0),
+        }
+    }
+    /// The value of a dimension.
+    fn dim(&mut self, dim: &Dim) -> Ix {
+        match dim {
+            Dim::Fixed(n) => Ix::constant(*n as i64),
+            Dim::Sym { sym, times } => {
+                let value = self.symbol(sym);
+                let one = Ix::word(value, 0, i64::from(i32::MAX));
+                self.ix_mul(one, Ix::constant(*times as i64))
+            }
+        }
+    }
+    /// Global address of a plane of a parameter.
+    fn plane(&mut self, view: Value, plane: usize) -> Result<Reg> {
+        let pointers = self.pointers.get(view.index());
+        match pointers.and_then(|p| p.planes.get(plane)).copied() {
+            Some(symbol) => Ok(self.asm.ld_param(symbol)),
+            None => Err(unsupported(format!("plane {plane} of {view}"))),
+        }
+    }
+    /// The role's threads meet; what they wrote to shared memory is visible to all of them.
+    fn meet(&mut self) {
+        let team = self.team;
+        if team.warps == 1 {
+            self.asm.warp_sync();
+        } else {
+            self.asm.bar_sync(team.barrier, team.threads());
+        }
+        self.vector.hazards.met();
+    }
+}
+
+/// An op whose code belongs to another kind of role.
+fn foreign(op: &Op) -> Reason {
+    unsupported(format!("`{}` in a role of this kind", op.mnemonic()))
+}

@@ -281,6 +281,10 @@ impl Emitter<'_> {
     pub(super) fn index_write(&mut self, value: Value, view: Value, at: &[Value]) -> Result<()> {
         let (elem, address) = self.element_at(view, at)?;
         let value = self.ix(value)?;
+        let again = self.is_read(view);
+        if again {
+            self.meet();
+        }
         let first = self.first_thread();
         match elem {
             Elem::I32 => {
@@ -296,7 +300,7 @@ impl Emitter<'_> {
                 return Err(unsupported("writing an index as a real"));
             }
         }
-        if self.is_read(view) {
+        if again {
             self.meet();
         }
         Ok(())

@@ -36,7 +36,7 @@ pub(in crate::target::ptx) fn emit(kernel: &Kernel, family: &str) -> std::result
         passed,
         shared: shared::Map::default(),
         smem,
-        team: Team { role: 0, warps: starts.total, first: 0, thread, lane, warp: lane, barrier: 0 },
+        team: Team { role: 0, warps: starts.total, thread, lane, warp: lane, barrier: 0 },
         tile: Vec::new(),
         values: vec![None; value_count(kernel)],
         uses: uses(kernel),
@@ -238,15 +238,7 @@ impl Emitter<'_> {
             }
             let thread = if *first == 0 { whole.thread } else { self.asm.sub_u32(whole.thread, 32 * first) };
             let warp = if *first == 0 { number } else { self.asm.sub_u32(number, *first) };
-            self.team = Team {
-                role: *role,
-                warps: of.warps as u32,
-                first: *first,
-                thread,
-                lane: whole.lane,
-                warp,
-                barrier,
-            };
+            self.team = Team { role: *role, warps: of.warps as u32, thread, lane: whole.lane, warp, barrier };
             barrier += 1;
             self.vector = vector::State::default();
             self.role_body(&tables)?;

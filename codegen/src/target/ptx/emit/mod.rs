@@ -55,8 +55,6 @@ struct Team {
     role: usize,
     /// Its warps.
     warps: u32,
-    /// First warp of the block that runs it.
-    first: u32,
     /// Number of this thread in the role.
     thread: Reg,
     /// Number of this thread in its warp.

@@ -213,7 +213,16 @@ impl Emitter<'_> {
             return self.store_quantised(&tile.shape, codes, &lies);
         }
         let regs = self.regs(&tile)?;
-        self.write(&tile.shape, &regs, &lies)
+        // What all threads read as an index is written between two meetings.
+        let again = self.is_read(view);
+        if again {
+            self.meet();
+        }
+        self.write(&tile.shape, &regs, &lies)?;
+        if again {
+            self.meet();
+        }
+        Ok(())
     }
 
     /// Writes plain values to rows in memory.

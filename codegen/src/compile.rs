@@ -22,6 +22,8 @@ pub struct Scheduled {
     pub fragment: Verified<Module>,
     /// How.
     pub kernel: Verified<tile::Kernel>,
+    /// Numbers of rows that it was chosen for, ascending; empty for the CPU, which has one schedule for any number.
+    pub rows: Vec<usize>,
 }
 
 /// Kernels and calls of several modules, equal fragments shared.
@@ -43,34 +45,51 @@ impl Plan {
     /// `step_r64` and so on. Kernels are named `family_n_rR` by the smallest R they serve; variants that are equal are one.
     pub fn sm100(modules: &[(&str, Verified<Module>)], rows: &[usize]) -> Result<Self, Error> {
         let knobs: Vec<Knobs> = rows.iter().map(|r| Knobs::for_rows(*r)).collect();
-        Plan::sm100_with(modules, &knobs)
+        Plan::of(modules, &Machine::Sm100(&knobs))
     }
 
-    /// The same with these knobs.
-    pub fn sm100_with(modules: &[(&str, Verified<Module>)], knobs: &[Knobs]) -> Result<Self, Error> {
-        Plan::of(modules, &Machine::Sm100(knobs.to_vec()))
+    /// The kernels of some families with these knobs, named as in the plan of everything; none means all. Without the others
+    /// there are no programs: [`modules`](Self::modules) is empty.
+    pub fn sm100_kernels(
+        modules: &[(&str, Verified<Module>)],
+        knobs: &[Knobs],
+        families: &[Family],
+    ) -> Result<Self, Error> {
+        if families.is_empty() {
+            return Plan::of(modules, &Machine::Sm100(knobs));
+        }
+        let mut plan = Plan::default();
+        for (name, module) in modules {
+            let mut fused = fuse_for(Target::Sm100, module.clone(), &mut |_, _| {})?;
+            fused.fragments.retain(|fragment| families.contains(&fragment.family));
+            plan.add_each(name, &fused, knobs)?;
+        }
+        plan.modules.clear();
+        Ok(plan)
     }
 
-    fn of(modules: &[(&str, Verified<Module>)], machine: &Machine) -> Result<Self, Error> {
+    fn of(modules: &[(&str, Verified<Module>)], machine: &Machine<'_>) -> Result<Self, Error> {
         let mut plan = Plan::default();
         for (name, module) in modules {
             let fused = fuse_for(machine.target(), module.clone(), &mut |_, _| {})?;
             plan.check(name, &fused)?;
             match machine {
                 Machine::Cpu(config) => {
-                    plan.add(name, fused, "", &|f, m| schedule(f, m, config).map_err(Error::Schedule))?;
+                    plan.add(name, fused, None, &|f, m| schedule(f, m, config).map_err(Error::Schedule))?;
                 }
-                Machine::Sm100(all) => {
-                    for knobs in all {
-                        let suffix = format!("_r{}", knobs.rows);
-                        plan.add(&format!("{name}{suffix}"), fused.clone(), &suffix, &|f, m| {
-                            sm100::schedule(f, m, knobs).map_err(Error::Schedule)
-                        })?;
-                    }
-                }
+                Machine::Sm100(knobs) => plan.add_each(name, &fused, knobs)?,
             }
         }
         Ok(plan)
+    }
+
+    /// Schedules the fragments of a module once for each of the knobs.
+    fn add_each(&mut self, name: &str, fused: &Fused, all: &[Knobs]) -> Result<(), Error> {
+        for knobs in all {
+            let schedule = |f, m: &_| sm100::schedule(f, m, knobs).map_err(Error::Schedule);
+            self.add(&format!("{name}_r{}", knobs.rows), fused.clone(), Some(knobs.rows), &schedule)?;
+        }
+        Ok(())
     }
 
     /// Refuses modules that give one value two names.
@@ -85,8 +104,15 @@ impl Plan {
         Ok(())
     }
 
-    /// Schedules the fragments of a module, those that have no equal kernel yet, and names them with `suffix`.
-    fn add(&mut self, name: &str, fused: Fused, suffix: &str, schedule: &Schedule<'_>) -> Result<(), Error> {
+    /// Schedules the fragments of a module, those that have no equal kernel yet, and names them by their rows.
+    fn add(
+        &mut self,
+        name: &str,
+        fused: Fused,
+        rows: Option<usize>,
+        schedule: &Schedule<'_>,
+    ) -> Result<(), Error> {
+        let suffix = rows.map_or_else(String::new, |rows| format!("_r{rows}"));
         let mut of = Vec::with_capacity(fused.fragments.len());
         for f in &fused.fragments {
             let alike: Vec<usize> = (0..self.kernels.len())
@@ -94,7 +120,7 @@ impl Plan {
                     self.kernels[*k].family == f.family && same(&self.kernels[*k].fragment, &f.module)
                 })
                 .collect();
-            let known = alike.iter().find(|k| self.kernels[**k].fragment.name.ends_with(suffix));
+            let known = alike.iter().find(|k| rows.is_none_or(|rows| self.kernels[**k].rows.contains(&rows)));
             if let Some(index) = known {
                 of.push(*index);
                 continue;
@@ -120,10 +146,16 @@ impl Plan {
                 equal
             });
             of.push(match equal {
-                Some(index) => index,
+                Some(index) => {
+                    let known = &mut self.kernels[index].rows;
+                    known.extend(rows);
+                    known.sort_unstable();
+                    index
+                }
                 None => {
                     let kernel = tile::verify(kernel).map_err(Error::Tile)?;
-                    self.kernels.push(Scheduled { family: f.family, stem, fragment, kernel });
+                    let rows = rows.into_iter().collect();
+                    self.kernels.push(Scheduled { family: f.family, stem, fragment, kernel, rows });
                     self.kernels.len() - 1
                 }
             });
@@ -200,13 +232,13 @@ fn kind_of(kind: DeclKind) -> BufferKind {
 type Schedule<'a> = dyn Fn(Family, &Verified<Module>) -> Result<tile::Kernel, Error> + 'a;
 
 /// What a plan is made for.
-enum Machine {
+enum Machine<'a> {
     Cpu(Config),
     /// The knobs of each number of rows.
-    Sm100(Vec<Knobs>),
+    Sm100(&'a [Knobs]),
 }
 
-impl Machine {
+impl Machine<'_> {
     fn target(&self) -> Target {
         match self {
             Machine::Cpu(_) => Target::Cpu,

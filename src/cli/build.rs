@@ -153,7 +153,7 @@ impl Args {
             return Ok(());
         }
         let modules = [(name.as_str(), module)];
-        let planned = Planned::of(&modules, target, &[self.rows.unwrap_or(1)], &self.set)?;
+        let planned = Planned::of(&modules, target, &[self.rows.unwrap_or(1)], &self.set, &[])?;
         for (kernel, _) in planned.kernels() {
             report.kernels.push(self.stage(target, Some(kernel.family.name()), &kernel.kernel)?);
         }

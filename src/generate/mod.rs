@@ -57,7 +57,7 @@ pub fn generate(config: &Config, topology: &Topology, request: &Request) -> Resu
     request.check()?;
     let build = Build { replay: true, draft: true, ..Build::default() };
     let modules = compile::modules(config, topology, build)?;
-    let planned = Planned::of(&modules, request.target, &request.rows, &request.set)?;
+    let planned = Planned::of(&modules, request.target, &request.rows, &request.set, &request.families)?;
     let chosen: Vec<(&Scheduled, &Vec<usize>)> = planned
         .kernels()
         .filter(|(k, _)| request.families.is_empty() || request.families.contains(&k.family))
@@ -66,7 +66,8 @@ pub fn generate(config: &Config, topology: &Topology, request: &Request) -> Resu
     if chosen.is_empty() {
         return Err(request.nothing(planned.kernels().map(|(k, _)| k)));
     }
-    let emitted = in_parallel(&chosen, request.threads, |(k, _)| emit(request.target, &k.kernel));
+    let emitted =
+        in_parallel(&chosen, request.threads, |(k, _)| emit(request.target, &k.kernel, k.family.name()));
     let (mut made, mut faults) = (Vec::new(), Vec::new());
     for ((scheduled, rows), code) in chosen.into_iter().zip(emitted) {
         match code {
@@ -78,8 +79,7 @@ pub fn generate(config: &Config, topology: &Topology, request: &Request) -> Resu
     Ok(made)
 }
 
-fn generated(scheduled: &Scheduled, rows: &[usize], mut code: PtxKernel, planned: &Planned) -> Generated {
-    code.family = scheduled.family.name().to_owned();
+fn generated(scheduled: &Scheduled, rows: &[usize], code: PtxKernel, planned: &Planned) -> Generated {
     let mut ops: Vec<&'static str> = Vec::new();
     for op in scheduled.fragment.nodes.iter().map(|node| node.op.mnemonic()) {
         if !ops.contains(&op) {
@@ -124,7 +124,7 @@ pub fn of_text(kernel: &Verified<tile::Kernel>, target: Target) -> Result<Genera
             other.map_or("cpu", Target::name)
         )));
     }
-    let code = emit(target, kernel)?;
+    let code = emit(target, kernel, "")?;
     Ok(Generated {
         name: kernel.name.clone(),
         family: String::new(),
@@ -137,13 +137,13 @@ pub fn of_text(kernel: &Verified<tile::Kernel>, target: Target) -> Result<Genera
     })
 }
 
-fn emit(target: Target, kernel: &Verified<tile::Kernel>) -> Result<PtxKernel> {
+fn emit(target: Target, kernel: &Verified<tile::Kernel>, family: &str) -> Result<PtxKernel> {
     match target {
-        Target::Sm100a => Ok(ptx::emit(kernel)?),
+        Target::Sm100a => Ok(ptx::emit(kernel, family)?),
         Target::Cpu => {
             let cpu = Cpu::host()?;
             let text = format!("; kernel {}\n{}", kernel.name, cpu.clif(kernel)?);
-            Ok(cpu_launch(&cpu.compile("", kernel)?, text))
+            Ok(cpu_launch(&cpu.compile(family, kernel)?, text))
         }
     }
 }
@@ -169,7 +169,7 @@ fn cpu_launch(kernel: &artifact::Kernel, text: String) -> PtxKernel {
         .fold(Extent::Const(1), |n, axis| n.mul(Extent::from(&axis.extent).ceil_div(axis.tile as u64)));
     PtxKernel {
         name: kernel.name.clone(),
-        family: String::new(),
+        family: kernel.family.clone(),
         hash: content_hash(&text),
         text,
         entry: kernel.name.clone(),

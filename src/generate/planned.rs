@@ -5,8 +5,8 @@ use crate::error::{Error, Result};
 use tessera_codegen::{Plan, Scheduled};
 use tessera_ir::Verified;
 use tessera_ir::graph::Module;
-use tessera_kernels::Config;
 use tessera_kernels::sm100::Knobs;
+use tessera_kernels::{Config, Family};
 
 /// A plan with what it was made for.
 #[derive(Clone, Debug)]
@@ -25,7 +25,8 @@ enum Machine {
 }
 
 impl Planned {
-    /// Plans modules for a target and numbers of rows, with these values of knobs instead of those that rows give.
+    /// Plans modules for a target and numbers of rows, with these values of knobs instead of those that rows give. Where `families`
+    /// are given, kernels of others may be left out.
     ///
     /// # Errors
     /// There is no such knob or value, or a module cannot be fused or scheduled.
@@ -34,6 +35,7 @@ impl Planned {
         target: Target,
         rows: &[usize],
         set: &[(String, usize)],
+        families: &[Family],
     ) -> Result<Planned> {
         let mut counts = rows.to_vec();
         counts.sort_unstable();
@@ -48,17 +50,8 @@ impl Planned {
             Target::Sm100a => {
                 let knobs =
                     counts.iter().map(|count| sm100_knobs(*count, set)).collect::<Result<Vec<Knobs>>>()?;
-                let plan = Plan::sm100_with(modules, &knobs)?;
-                let mut rows = vec![Vec::new(); plan.kernels.len()];
-                for (name, _, kernels) in &plan.modules {
-                    // Modules are named by the rows that they were planned for.
-                    let count = name.rsplit_once("_r").and_then(|(_, count)| count.parse::<usize>().ok());
-                    kernels.iter().for_each(|kernel| rows[*kernel].extend(count));
-                }
-                for counts in &mut rows {
-                    counts.sort_unstable();
-                    counts.dedup();
-                }
+                let plan = Plan::sm100_kernels(modules, &knobs, families)?;
+                let rows = plan.kernels.iter().map(|kernel| kernel.rows.clone()).collect();
                 Ok(Planned { plan, rows, machine: Machine::Sm100(knobs) })
             }
         }

@@ -16,7 +16,7 @@ pub(super) const STEP: usize = 128;
 const SLICE: usize = 16;
 
 /// Shared memory kept for barriers, tables and staging.
-const RESERVED: usize = 6 * 1024;
+const RESERVED: usize = 5 * 1024;
 
 /// Slots of each of `stages`, which are filled together: as many as fit, an even number.
 pub(super) fn depth_of(stages: &[&Ring]) -> usize {

@@ -1,11 +1,14 @@
 //! The entry around the roles: parameters, launch, shared memory, dispatch of warps, the loop over tiles.
 
-use super::{Bound, Emitter, Pointers, Result, Team, Uses, grid, shared, vector};
+use super::{
+    Bound, Emitter, Pointers, Result, Team, Uses, copy, grid, maps, matrix, rings, shared, slots, vector,
+};
 use crate::error::{Error, Unsupported};
 use crate::target::ptx::artifact::{LaunchParam, ParamKind, PtxKernel, content_hash};
 use crate::target::ptx::extent::Extent;
 use crate::target::ptx::isa::{Asm, Class, Cmp, Entry, ParamKind as Kind, Special, Ty};
 use std::collections::BTreeSet;
+use std::rc::Rc;
 use tessera_ir::machine::sm100;
 use tessera_ir::tile::{Kernel, Op, Stmt};
 use tessera_ir::{Dim, Sym};
@@ -35,6 +38,13 @@ pub(in crate::target::ptx) fn emit(kernel: &Kernel, family: &str) -> std::result
         symbols,
         passed,
         shared: shared::Map::default(),
+        places: Rc::new(rings::Places::default()),
+        tmem: None,
+        leader: None,
+        travel: slots::Travel::default(),
+        copies: copy::Copies::default(),
+        products: matrix::Products::default(),
+        maps: maps::Maps::default(),
         smem,
         team: Team { role: 0, warps: starts.total, thread, lane, warp: lane, barrier: 0 },
         tile: Vec::new(),
@@ -205,9 +215,14 @@ impl Emitter<'_> {
         let smem = self.smem;
         self.asm.mov_to(smem, crate::target::ptx::isa::Symbol::Smem);
         self.asm.griddep_launch();
+        self.place_rings()?;
         let tables = self.group_tables()?;
-        // Offsets come from the kernel before, as everything else that is not a weight.
-        self.asm.griddep_wait();
+        self.set_up();
+        let early = self.waits_by_role(&tables);
+        if !early {
+            // Offsets come from the kernel before, as everything else that is not a weight.
+            self.asm.griddep_wait();
+        }
         if !tables.is_empty() {
             let thread = self.team.thread;
             let end = self.asm.label("tables");
@@ -241,6 +256,10 @@ impl Emitter<'_> {
             self.team = Team { role: *role, warps: of.warps as u32, thread, lane: whole.lane, warp, barrier };
             barrier += 1;
             self.vector = vector::State::default();
+            if early && self.reads_activations() {
+                self.asm.griddep_wait();
+            }
+            self.begin_role();
             self.role_body(&tables)?;
             if several {
                 self.asm.bra_uni(done);
@@ -248,6 +267,7 @@ impl Emitter<'_> {
             self.asm.place(next);
         }
         self.asm.place(done);
+        self.tear_down();
         self.asm.ret();
         Ok(())
     }
@@ -292,6 +312,9 @@ impl Emitter<'_> {
 
     /// Forgets what was computed for the tile before.
     fn begin_tile(&mut self) {
+        self.travel_tile();
+        self.copies.forget();
+        self.products.forget();
         self.values.iter_mut().for_each(|v| {
             if matches!(v, Some(Bound::Index(_) | Bound::Tile(_) | Bound::Own(_))) {
                 *v = None;
@@ -302,6 +325,7 @@ impl Emitter<'_> {
 
 fn finish(mut e: Emitter<'_>, family: &str) -> std::result::Result<PtxKernel, Error> {
     let (kernel, passed, smem) = (e.kernel, e.passed, e.shared.bytes() as usize);
+    let (tensor_maps, tmem_columns) = (e.maps.specs, e.places.columns as usize);
     let threads = e.asm.entry_mut().threads;
     let program = e
         .asm
@@ -325,18 +349,22 @@ fn finish(mut e: Emitter<'_>, family: &str) -> std::result::Result<PtxKernel, Er
             ParamKind::TensorMap | ParamKind::Pointer { .. } => {}
         }
     }
+    for extent in tensor_maps.iter().flat_map(|m| m.dims.iter().chain(&m.strides)) {
+        extent.symbols(&mut symbols);
+    }
     symbols.sort();
+    symbols.dedup();
     Ok(PtxKernel {
         name: kernel.name.clone(),
         family: family.to_owned(),
         entry: program.entry.name.clone(),
         params,
-        tensor_maps: Vec::new(),
+        tensor_maps,
         grid,
         block: [threads, 1, 1],
         cluster: [kernel.cluster as u32, 1, 1],
         smem,
-        tmem_columns: 0,
+        tmem_columns,
         pdl: true,
         symbols,
         hash: content_hash(&program.text),

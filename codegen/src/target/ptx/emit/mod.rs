@@ -8,13 +8,24 @@
 //! | `index.rs` | index arithmetic |
 //! | `view.rs` | addresses of parameters, layout by layout |
 //! | `shared.rs` | the map of shared memory |
+//! | `rings.rs` | where rings lie, which barriers they have |
+//! | `slots.rs` | waiting for slots and giving them away |
+//! | `setup.rs` | barriers and tensor memory, before and after the roles |
+//! | `copy.rs`, `maps.rs` | bulk copies, gathered rows, scales; tensor maps |
+//! | `matrix.rs` | products on the matrix unit |
 //! | `vector/` | tiles in registers and what vector roles do with them |
 
+mod copy;
 mod grid;
 mod index;
 mod kernel;
+mod maps;
+mod matrix;
 mod program;
+mod rings;
+mod setup;
 mod shared;
+mod slots;
 mod vector;
 mod view;
 
@@ -23,6 +34,7 @@ pub(super) use kernel::emit;
 use super::isa::{Asm, Operand, Reg, Symbol};
 use crate::error::Unsupported;
 use index::Ix;
+use std::rc::Rc;
 use tessera_ir::tile::{Kernel, Op, Role, Value};
 use tessera_ir::{Dim, Sym};
 
@@ -87,6 +99,17 @@ struct Emitter<'k> {
     /// What the entry's parameters are, for the launch.
     passed: Vec<(String, super::ParamKind)>,
     shared: shared::Map,
+    /// Where the rings between roles lie.
+    places: Rc<rings::Places>,
+    /// Tensor memory of the block, if it has any.
+    tmem: Option<Reg>,
+    /// True in the lane that issues bulk copies and products for its warp.
+    leader: Option<Reg>,
+    /// The current role's slots.
+    travel: slots::Travel,
+    copies: copy::Copies,
+    products: matrix::Products,
+    maps: maps::Maps,
     /// Start of dynamic shared memory.
     smem: Reg,
     team: Team,

@@ -1,6 +1,7 @@
 //! Statements of a role, and the dispatch of ops to the files that emit them.
 
 use super::index::Ix;
+use super::slots::Give;
 use super::{Bound, Emitter, Result, foreign, unsupported};
 use crate::error::Unsupported;
 use crate::target::ptx::isa::{Class, Cmp, Ty};
@@ -30,6 +31,8 @@ impl<'k> Emitter<'k> {
         }
         self.asm.comment("for");
         let counter = self.asm.mov(Ty::S32, lo.low());
+        self.copies_before_loop(body)?;
+        self.products_before_loop(body)?;
         let end = self.asm.label("for_end");
         let none = self.asm.setp(Cmp::Ge, Ty::S32, counter, hi.low());
         self.asm.bra_if(none, end);
@@ -107,13 +110,21 @@ impl<'k> Emitter<'k> {
             Op::IndexRead { view, at } => self.index_read(v, *view, at),
             Op::IndexWrite { value, view, at } => self.index_write(*value, *view, at),
 
-            Op::Acquire { ring } => self.own_slot(v, *ring),
-            Op::Release { slot } => self.own_given(*slot, &node.op),
-            Op::Take { .. } | Op::Pass { .. } | Op::Return { .. } => Err(foreign(&node.op)),
-
-            Op::CopyTile { .. } | Op::CopyRows { .. } | Op::CopyWrap { .. } | Op::Decode { .. } => {
-                Err(foreign(&node.op))
+            Op::Acquire { ring } if self.keeps(*ring) => self.own_slot(v, *ring),
+            Op::Acquire { ring } => self.slot_begin(*ring, v, false),
+            Op::Take { ring } => {
+                let again = self.begins(*ring);
+                self.slot_begin(*ring, v, again)
             }
+            Op::Release { slot } if self.held(*slot).is_err() => self.own_given(*slot, &node.op),
+            Op::Release { slot } => self.slot_give(*slot, Give::Release),
+            Op::Pass { slot } => self.slot_give(*slot, Give::Pass),
+            Op::Return { slot } => self.slot_give(*slot, Give::Return),
+
+            Op::CopyTile { view, at, slot, part } => self.copy_tile(*view, at, *slot, *part),
+            Op::CopyRows { .. } => self.copy_rows(&node.op),
+            Op::CopyWrap { .. } | Op::Decode { .. } => Err(foreign(&node.op)),
+            Op::MmaTile { acc, a, b, n, first, trans: false } => self.mma_tile(*acc, (*a, *b), *n, *first),
             Op::MmaTile { .. } => Err(foreign(&node.op)),
 
             Op::Load { view, at, rows, cols } => self.load(v, *view, at, *rows, cols),

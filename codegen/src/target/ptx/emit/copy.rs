@@ -1,0 +1,416 @@
+//! Copies into slots: boxes and gathered rows by bulk copies, scales and small lists by ordinary loads.
+//!
+//! Scales of rows lie row-major in memory; the matrix unit wants those of 128 rows × 128 columns as 512 bytes, row m's
+//! four at byte `(m mod 32)·16 + m/32·4`. So lane l takes rows l, l + 32, l + 64 and l + 96, whose scales are sixteen
+//! neighbouring bytes there.
+
+use super::maps::{BLOCK_BYTES, Boxed, blocks_of};
+use super::rings::{begun, copies_into, nodes_of, ring_of_slot, slot_of};
+use super::slots::Held;
+use super::{Emitter, Result, unsupported};
+use crate::target::ptx::isa::{Asm, BulkLoad, Cmp, Logic, Operand, Reg, Space, Ty};
+use std::collections::BTreeMap;
+use tessera_ir::tile::{Kernel, Op, Param, Part, Ring, Stmt, Value};
+use tessera_ir::{Dim, Format, Layout};
+
+/// Rows that one gathering copy brings.
+const QUAD: usize = 4;
+/// Bytes of a row of an operand in shared memory.
+const ROW: usize = 128;
+
+/// View and part of a copy of this machine.
+fn copied(op: &Op) -> Option<(Value, Part)> {
+    let (Op::CopyTile { view, part, .. } | Op::CopyRows { view, part, .. }) = op else {
+        let Op::CopyWrap { view, .. } = op else { return None };
+        return Some((*view, Part::All));
+    };
+    Some((*view, *part))
+}
+
+/// True for copies whose lanes load and store by themselves: scales that lie row-major, and lists of plain numbers.
+pub(super) fn by_threads(kernel: &Kernel, op: &Op) -> bool {
+    let Some((view, part)) = copied(op) else { return true };
+    let Some(param) = kernel.param_of(view) else { return true };
+    match part {
+        Part::Scales => true,
+        Part::Codes => false,
+        Part::All => {
+            let list = param.ty.format == Format::F32 && param.ty.layout != Layout::Split3;
+            list || matches!(param.ty.format, Format::I32 | Format::I64)
+        }
+    }
+}
+
+/// Bytes that count as transferred into one slot of `ring` by the bulk copies of `role`.
+pub(super) fn bulk_bytes(kernel: &Kernel, role: usize, ring: usize) -> u32 {
+    let slots: usize = begun(kernel, role, ring).iter().sum();
+    let of = &kernel.rings[ring];
+    let all: u32 = copies_into(kernel, role, ring)
+        .into_iter()
+        .filter(|op| !by_threads(kernel, op))
+        .map(|op| copied_bytes(kernel, op, of))
+        .sum();
+    all.checked_div(slots as u32).unwrap_or_default()
+}
+
+/// Bytes that count as transferred by one bulk copy.
+fn copied_bytes(kernel: &Kernel, op: &Op, ring: &Ring) -> u32 {
+    let Some((view, part)) = copied(op) else { return 0 };
+    let format = ring.slot.format;
+    if matches!(format, Format::KV8 | Format::KV4) {
+        // Whole records, in groups of four with a pitch of their own.
+        let pitch = ring.slot.cols.fixed().and_then(|c| format.row_bytes(c)).unwrap_or_default();
+        return (ring.slot.rows.next_multiple_of(QUAD) * pitch.next_multiple_of(16)) as u32;
+    }
+    let Some(boxed) = Boxed::of(format) else { return 0 };
+    let parts = if format == Format::F32 { 3 } else { 1 };
+    let tiles = ring.slot.cols.fixed().unwrap_or_default().div_ceil(boxed.cols as usize) as u32;
+    let codes = ring.slot.rows as u32 * boxed.row_bytes * parts * tiles;
+    let blocked = kernel.param_of(view).is_some_and(|p| p.ty.layout == Layout::Blocks128);
+    let scales = if blocked && part == Part::All { BLOCK_BYTES * tiles } else { 0 };
+    codes + scales
+}
+
+/// The key of a list of gathered rows: list, place in it, live rows, rows of the slot, rows an entry stands for.
+type Key = (Value, Vec<Value>, Value, usize, usize);
+
+/// Row numbers that a role gathers, in registers across its loop over K; −1 for none.
+#[derive(Debug, Default)]
+pub(super) struct Copies {
+    /// Rows 4l … 4l + 3 of lane l, and those 128 further on.
+    quads: BTreeMap<Key, Vec<[Reg; QUAD]>>,
+    /// Rows l, l + 32, … of lane l.
+    rows: BTreeMap<Key, Vec<Reg>>,
+}
+
+impl Copies {
+    /// Forgets what was loaded for a tile.
+    pub(super) fn forget(&mut self) {
+        self.quads.clear();
+        self.rows.clear();
+    }
+}
+
+impl Emitter<'_> {
+    fn copied_param(&self, view: Value) -> Result<Param> {
+        self.kernel.param_of(view).cloned().ok_or_else(|| unsupported("a copy of no parameter"))
+    }
+    fn places(&self, at: &[Value]) -> Result<Vec<Operand>> {
+        at.iter().map(|v| Ok(self.ix(*v)?.low())).collect()
+    }
+    /// Runs `body` in the lane that speaks for the warp.
+    pub(super) fn once(&mut self, body: impl FnOnce(&mut Asm)) {
+        match self.leader {
+            Some(p) => self.asm.guard(p, body),
+            None => body(&mut self.asm),
+        }
+    }
+
+    /// `copy.tile`.
+    pub(super) fn copy_tile(&mut self, view: Value, at: &[Value], slot: Value, part: Part) -> Result<()> {
+        let (param, held, at) = (self.copied_param(view)?, self.held(slot)?, self.places(at)?);
+        let ring = self.ring_held(held);
+        match part {
+            Part::Scales => {
+                let [outer @ .., row, col] = at.as_slice() else {
+                    return Err(unsupported("scales of a list"));
+                };
+                if !outer.is_empty() {
+                    return Err(unsupported("scales of a list of matrices"));
+                }
+                let rows = self.rows_from(&param, *row, ring.slot.rows);
+                self.scales_of_rows(view, &param, &rows, *col, held, &ring)
+            }
+            Part::Codes => self.box_of(&param, &at, held, &ring),
+            Part::All if param.ty.format.group.is_none() || param.ty.layout == Layout::Blocks128 => {
+                self.box_of(&param, &at, held, &ring)?;
+                if param.ty.layout == Layout::Blocks128 {
+                    self.scale_block(view, &param, &at, held, &ring)?;
+                }
+                Ok(())
+            }
+            Part::All => Err(unsupported("codes and scales by one role; let another role copy the scales")),
+        }
+    }
+    /// `copy.rows`.
+    pub(super) fn copy_rows(&mut self, op: &Op) -> Result<()> {
+        let Op::CopyRows { view, ids, at, col, slot, rows, per, part, .. } = op else { return Ok(()) };
+        let (param, held) = (self.copied_param(*view)?, self.held(*slot)?);
+        let ring = self.ring_held(held);
+        let key = (*ids, at.clone(), *rows, ring.slot.rows, *per);
+        let col = self.ix(*col)?.low();
+        if !by_threads(self.kernel, op) {
+            let quads = self.lane_quads(&key)?;
+            return self.gather(&param, &quads, col, held, &ring);
+        }
+        let rows = self.lane_rows(&key)?;
+        match part {
+            Part::Scales => self.scales_of_rows(*view, &param, &rows, col, held, &ring),
+            Part::All | Part::Codes => self.list_of_rows(*view, &param, &rows, col, held, &ring),
+        }
+    }
+    /// Loads, ahead of a loop, the row numbers that its body gathers and that do not depend on it.
+    pub(super) fn copies_before_loop(&mut self, body: &[Stmt]) -> Result<()> {
+        for node in nodes_of(body) {
+            if let Op::CopyRows { ids, at, rows, slot, per, .. } = &node.op
+                && at.iter().chain([rows]).all(|v| self.ix(*v).is_ok())
+                && let Some(ring) = ring_of_slot(self.kernel, *slot)
+            {
+                let key = (*ids, at.clone(), *rows, self.kernel.rings[ring].slot.rows, *per);
+                if by_threads(self.kernel, &node.op) {
+                    self.lane_rows(&key)?;
+                } else {
+                    self.lane_quads(&key)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn lane_rows(&mut self, key: &Key) -> Result<Vec<Reg>> {
+        if let Some(rows) = self.copies.rows.get(key) {
+            return Ok(rows.clone());
+        }
+        let lane = self.team.lane;
+        let mut found = Vec::new();
+        for i in 0..key.3.div_ceil(32) {
+            let n = self.asm.add_u32(lane, (32 * i) as i64);
+            found.push(self.entry(key, n)?);
+        }
+        self.copies.rows.insert(key.clone(), found.clone());
+        Ok(found)
+    }
+    fn lane_quads(&mut self, key: &Key) -> Result<Vec<[Reg; QUAD]>> {
+        if let Some(quads) = self.copies.quads.get(key) {
+            return Ok(quads.clone());
+        }
+        let first = self.asm.shl_b32(self.team.lane, 2);
+        let mut found = Vec::new();
+        for round in 0..key.3.div_ceil(32 * QUAD) {
+            let mut quad = [first; QUAD];
+            for (i, row) in quad.iter_mut().enumerate() {
+                let n = self.asm.add_u32(first, (32 * QUAD * round + i) as i64);
+                *row = self.entry(key, n)?;
+            }
+            found.push(quad);
+        }
+        self.copies.quads.insert(key.clone(), found.clone());
+        Ok(found)
+    }
+    /// Entry `n` of a list of rows, −1 from the live ones on.
+    fn entry(&mut self, (ids, at, rows, _, per): &Key, n: Reg) -> Result<Reg> {
+        let live = self.ix(*rows)?.low();
+        let at = self.places(at)?;
+        let list = self.plane(*ids, 0)?;
+        let first = at.last().copied().unwrap_or(Operand::Int(0));
+        let per = *per as i64;
+        let asm = &mut self.asm;
+        let inside = asm.setp(Cmp::Lt, Ty::S32, n, live);
+        let row = asm.mov_b32(-1i64);
+        let place = asm.fold_div(n, per);
+        let place = asm.fold_add(place, first);
+        let from = asm.element(list, place, 4);
+        asm.guard(inside, |asm| asm.ld_to(&[row], Space::Global, Ty::B32, from.at(0)));
+        if per == 1 {
+            return Ok(row);
+        }
+        let of = asm.rem_u32(n, per);
+        let flat = asm.mad_u32(row, per, of);
+        let dead = asm.setp(Cmp::Lt, Ty::S32, row, 0i64);
+        let none = asm.mov_b32(-1i64);
+        Ok(asm.selp(Ty::B32, none, flat, dead))
+    }
+    /// Rows l, l + 32, … from `first` on, −1 outside the view.
+    fn rows_from(&mut self, param: &Param, first: Operand, rows: usize) -> Vec<Reg> {
+        let end = match param.ty.shape.as_slice() {
+            [.., rows, _] => self.dim(rows).low(),
+            _ => Operand::Int(1),
+        };
+        let lane = self.team.lane;
+        let asm = &mut self.asm;
+        let none = asm.mov_b32(-1i64);
+        (0..rows.div_ceil(32))
+            .map(|i| {
+                let n = asm.add_u32(lane, (32 * i) as i64);
+                let row = asm.add_u32(n, first);
+                let inside = asm.setp(Cmp::Lt, Ty::S32, row, end);
+                asm.selp(Ty::B32, row, none, inside)
+            })
+            .collect()
+    }
+
+    /// A box of codes or plain elements.
+    fn box_of(&mut self, param: &Param, at: &[Operand], held: Held, ring: &Ring) -> Result<()> {
+        let format = ring.slot.format;
+        let boxed = Boxed::of(format).ok_or_else(|| unsupported(format!("boxes of {format}")))?;
+        let map = self.map_of(param, boxed, ring.slot.rows as u32);
+        let bar = self.filled(held);
+        let mut coords: Vec<Operand> = at.iter().rev().copied().collect();
+        if param.ty.layout == Layout::Split3 {
+            coords.push(Operand::Int(0));
+        }
+        let tiles = ring.slot.cols.fixed().unwrap_or_default().div_ceil(boxed.cols as usize);
+        let parts = if format == Format::F32 { 3 } else { 1 };
+        for t in 0..tiles {
+            let bytes = t * parts * ring.slot.rows.next_multiple_of(8) * ROW;
+            let dst = self.held_at(held, bytes as i64);
+            let mut coords = coords.clone();
+            coords[0] = self.asm.fold_add(coords[0], (t * boxed.cols as usize) as i64);
+            let map = self.asm.ld_param(map);
+            self.once(|asm| asm.tma_load(BulkLoad::default(), dst, map, &coords, bar));
+        }
+        Ok(())
+    }
+    /// The block of scales beside a weight's box.
+    fn scale_block(
+        &mut self,
+        view: Value,
+        param: &Param,
+        at: &[Operand],
+        held: Held,
+        ring: &Ring,
+    ) -> Result<()> {
+        let slot = slot_of(ring)?;
+        let (rows, cols) = blocks_of(param);
+        let [outer @ .., row, col] = at else { return Err(unsupported("scales of a list")) };
+        let (row, col, outer) = (*row, *col, outer.first().copied());
+        let plane = self.plane(view, 1)?;
+        let (bar, dst) = (self.filled(held), self.held_at(held, slot.data as i64));
+        let asm = &mut self.asm;
+        // A box that lies past the last column holds zeros; any scale will do for it.
+        let k = match asm.fold_div(col, 128i64) {
+            Operand::Int(k) => Operand::Int(k.min(cols as i64 - 1)),
+            k => {
+                let k = asm.in_reg(Ty::U32, k);
+                asm.min_u32(k, cols as i64 - 1).into()
+            }
+        };
+        let mut n = asm.fold_div(row, 128i64);
+        if let Some(matrix) = outer {
+            let before = asm.fold_mul(matrix, rows as i64);
+            n = asm.fold_add(before, n);
+        }
+        let line = asm.fold_mul(n, cols as i64);
+        let block = asm.fold_add(line, k);
+        let src = asm.element(plane, block, BLOCK_BYTES);
+        self.once(|asm| asm.bulk_load(BulkLoad::default(), dst, src.at(0), i64::from(BLOCK_BYTES), bar));
+        Ok(())
+    }
+    /// Gathered rows of codes, four in a copy.
+    fn gather(
+        &mut self,
+        param: &Param,
+        quads: &[[Reg; QUAD]],
+        col: Operand,
+        held: Held,
+        ring: &Ring,
+    ) -> Result<()> {
+        let format = ring.slot.format;
+        let boxed = Boxed::of(format).ok_or_else(|| unsupported(format!("boxes of {format}")))?;
+        let map = self.map_of(param, boxed, 1);
+        let bar = self.filled(held);
+        let lane = self.team.lane;
+        let all = ring.slot.rows.div_ceil(QUAD);
+        let asm = &mut self.asm;
+        let own = asm.mad_u32(lane, (QUAD * ROW) as i64, held.base);
+        for (round, quad) in quads.iter().enumerate() {
+            let live = (all - 32 * round).min(32);
+            let dst = own.at(held.offset + (round * 32 * QUAD * ROW) as i64);
+            let rows = quad.map(Operand::from);
+            let copy = |asm: &mut Asm| {
+                let map = asm.ld_param(map);
+                asm.tma_gather4(BulkLoad::default(), dst, map, col, rows, bar);
+            };
+            if live == 32 {
+                copy(asm);
+            } else {
+                let inside = asm.setp(Cmp::Lt, Ty::U32, lane, live as i64);
+                asm.guard(inside, copy);
+            }
+        }
+        Ok(())
+    }
+    /// Scales of the rows in `rows` for one block of 128 columns from `col` on.
+    fn scales_of_rows(
+        &mut self,
+        view: Value,
+        param: &Param,
+        rows: &[Reg],
+        col: Operand,
+        held: Held,
+        ring: &Ring,
+    ) -> Result<()> {
+        let slot = slot_of(ring)?;
+        let group = param.ty.format.group.ok_or_else(|| unsupported("scales of a plain format"))?;
+        let cols = param.ty.shape.last().and_then(Dim::fixed).unwrap_or(1);
+        let pitch = cols / group.cols;
+        let plane = self.plane(view, 1)?;
+        let lane = self.team.lane;
+        let asm = &mut self.asm;
+        let first = asm.fold_div(col, group.cols as i64);
+        // Whole words where rows of scales are made of them, else byte by byte.
+        let whole = pitch.is_multiple_of(4);
+        let mut words = Vec::with_capacity(rows.len());
+        for row in rows {
+            let word = asm.mov_b32(0i64);
+            let live = asm.setp(Cmp::Ge, Ty::S32, *row, 0i64);
+            let start = asm.element(plane, *row, pitch as u32);
+            let from = asm.element(start, first, 1);
+            for j in 0..if whole { 1 } else { 4 } {
+                let n = asm.fold_add(first, j);
+                let n = asm.in_reg(Ty::U32, n);
+                let there = [n.into(), Operand::Int(pitch as i64)];
+                let there = asm.setp_with(Cmp::Lt, Ty::U32, there, Logic::And, (live, true));
+                if whole {
+                    asm.guard(there, |asm| asm.ld_to(&[word], Space::Global, Ty::B32, from.at(0)));
+                } else {
+                    asm.guard(there, |asm| {
+                        let byte = asm.ld_global(Ty::U8, from.at(j));
+                        let byte = asm.u32_u8(byte);
+                        let up = asm.shl_b32(byte, 8 * j);
+                        asm.or_b32_to(word, word, up);
+                    });
+                }
+            }
+            words.push(word);
+        }
+        for (block, words) in words.chunks(4).enumerate() {
+            let zero = asm.mov_b32(0i64);
+            let four: Vec<Reg> = (0..4).map(|i| words.get(i).copied().unwrap_or(zero)).collect();
+            let at = asm.mad_u32(lane, 16i64, held.base);
+            let offset = held.offset + (slot.data + block * BLOCK_BYTES as usize) as i64;
+            asm.st_shared_vec(Ty::B32, at.at(offset), &four);
+        }
+        Ok(())
+    }
+    /// Plain numbers of the rows in `rows`, one column each.
+    fn list_of_rows(
+        &mut self,
+        view: Value,
+        param: &Param,
+        rows: &[Reg],
+        col: Operand,
+        held: Held,
+        ring: &Ring,
+    ) -> Result<()> {
+        if ring.slot.cols.fixed() != Some(1) {
+            return Err(unsupported("gathered rows of several plain numbers"));
+        }
+        let width = param.ty.shape.last().and_then(Dim::fixed).unwrap_or(1);
+        let plane = self.plane(view, 0)?;
+        let lane = self.team.lane;
+        let asm = &mut self.asm;
+        for (i, row) in rows.iter().enumerate() {
+            let word = asm.mov_b32(0i64);
+            let live = asm.setp(Cmp::Ge, Ty::S32, *row, 0i64);
+            let start = asm.element(plane, *row, 4 * width as u32);
+            let from = asm.element(start, col, 4);
+            asm.guard(live, |asm| asm.ld_to(&[word], Space::Global, Ty::B32, from.at(0)));
+            let n = asm.add_u32(lane, (32 * i) as i64);
+            let at = asm.mad_u32(n, 4i64, held.base);
+            let inside = asm.setp(Cmp::Lt, Ty::U32, n, ring.slot.rows as i64);
+            asm.guard(inside, |asm| asm.st_shared(Ty::B32, at.at(held.offset), word));
+        }
+        Ok(())
+    }
+}

@@ -1,33 +1,26 @@
 //! The assembler, where there is one.
 
-use tessera_assembler::{Error, Ptxas};
-use tessera_codegen::target::ptx::isa::Program;
+use tessera_assembler::{Error, Message, Ptxas};
 
-/// Assembles each program; panics with everything that the assembler says unless that is nothing.
+/// The assembler; none where it is not installed.
 #[allow(clippy::print_stderr, reason = "says why nothing was tested")]
-pub(crate) fn assemble(programs: &[Program]) {
-    let ptxas = match Ptxas::find() {
-        Ok(ptxas) => ptxas,
+pub(crate) fn installed() -> Option<Ptxas> {
+    match Ptxas::find() {
+        Ok(ptxas) => Some(ptxas),
         Err(Error::Absent { .. }) => {
             assert!(std::env::var_os("TESSERA_REQUIRE_PTXAS").is_none(), "no ptxas, which CI must have");
             eprintln!("skipped: no ptxas");
-            return;
+            None
         }
         Err(other) => panic!("{other}"),
-    };
-    let mut complaints = String::new();
-    for program in programs {
-        let said = match ptxas.assemble(&program.text, program.entry.target.name()) {
-            Ok(assembled) => assembled.messages.iter().map(|message| format!("{message}\n")).collect(),
-            Err(refused) => refused.to_string(),
-        };
-        if !said.is_empty() {
-            complaints += &format!("{}: {said}\n{}", program.entry.name, numbered(&program.text));
-        }
     }
-    assert!(complaints.is_empty(), "{complaints}");
 }
 
-fn numbered(text: &str) -> String {
-    (1..).zip(text.lines()).map(|(n, line)| format!("{n:5} {line}\n")).collect()
+/// Everything that the assembler says about a text; nothing if it takes it as it is.
+pub(crate) fn messages(ptxas: &Ptxas, text: &str, arch: &str) -> Vec<Message> {
+    match ptxas.assemble(text, arch) {
+        Ok(assembled) => assembled.messages,
+        Err(Error::Refused { messages }) => messages,
+        Err(other) => panic!("{other}\n{text}"),
+    }
 }

@@ -1,6 +1,5 @@
-//! One program per family that holds every form of it; the assembler takes them all.
+//! Scalar, memory, control, warp and barrier instructions: programs that hold every form.
 
-use crate::assembler::assemble;
 use tessera_codegen::target::ptx::isa::{
     Addr, Asm, AtomOp, Class, Cmp, Entry, Evict, FenceProxy, LoadHints, Logic, Operand, Pack, ParamKind,
     Prefetch, Program, PtxVersion, Reduce, Reg, Round, Scope, Shuffle, Space, Special, Symbol, Target, Ty,
@@ -80,8 +79,7 @@ fn keep(a: &mut Asm, global: Reg, results: &[Reg]) {
     }
 }
 
-#[test]
-fn integers() {
+fn integers() -> Vec<Program> {
     let all = program("integers", |a, i| {
         let (x, y, z, w, v) = (i.x, i.y, i.z, i.wide, i.wide2);
         let mut out = vec![
@@ -144,11 +142,10 @@ fn integers() {
         out.push(element);
         out
     });
-    assemble(&[all]);
+    vec![all]
 }
 
-#[test]
-fn bits() {
+fn bits() -> Vec<Program> {
     let all = program("bits", |a, i| {
         let (x, y, z, w, v, h) = (i.x, i.y, i.z, i.wide, i.wide2, i.half);
         let mut out = vec![
@@ -198,11 +195,10 @@ fn bits() {
         ]);
         out
     });
-    assemble(&[all]);
+    vec![all]
 }
 
-#[test]
-fn comparisons_and_moves() {
+fn comparisons_and_moves() -> Vec<Program> {
     let all = program("comparisons", |a, i| {
         let mut out = Vec::new();
         for cmp in [Cmp::Eq, Cmp::Ne, Cmp::Lt, Cmp::Le, Cmp::Gt, Cmp::Ge] {
@@ -252,11 +248,10 @@ fn comparisons_and_moves() {
         out.extend(Special::ALL.iter().map(|s| a.special(*s)));
         out
     });
-    assemble(&[all]);
+    vec![all]
 }
 
-#[test]
-fn floats() {
+fn floats() -> Vec<Program> {
     let all = program("floats", |a, i| {
         let (f, g, h, d, e, w, v, x, y) = (i.f, i.g, i.h, i.d, i.e, i.wide, i.wide2, i.x, i.y);
         let mut out = vec![
@@ -326,11 +321,10 @@ fn floats() {
         vec![a.max3_f32(i.f, i.g, i.h), a.min3_f32(i.f, i.g, 0.0)]
     });
     assert_eq!(newer.requires().0, PtxVersion(8, 8));
-    assemble(&[all, newer]);
+    vec![all, newer]
 }
 
-#[test]
-fn conversions() {
+fn conversions() -> Vec<Program> {
     let all = program("conversions", |a, i| {
         let (f, g, x, h) = (i.f, i.g, i.x, i.half);
         let byte = a.u8_u32(x);
@@ -387,11 +381,10 @@ fn conversions() {
         ]);
         out
     });
-    assemble(&[all]);
+    vec![all]
 }
 
-#[test]
-fn memory() {
+fn memory() -> Vec<Program> {
     let all = program("memory", |a, i| {
         let g = i.global;
         let base = a.smem_base();
@@ -472,11 +465,10 @@ fn memory() {
         a.st_shared(Ty::B32, address, 0);
         out
     });
-    assemble(&[all]);
+    vec![all]
 }
 
-#[test]
-fn warps_and_control() {
+fn warps_and_control() -> Vec<Program> {
     let entry = Entry::new("warps", 128).cluster(2).max_registers(128);
     let all = program_for(entry, |a, i| {
         a.griddep_wait();
@@ -535,11 +527,10 @@ fn warps_and_control() {
         a.guard(i.p, |a| a.exit());
         out
     });
-    assemble(&[all]);
+    vec![all]
 }
 
-#[test]
-fn barriers() {
+fn barriers() -> Vec<Program> {
     let all = program_for(Entry::new("barriers", 128).cluster(2), |a, i| {
         let base = a.smem_base();
         a.mbar_init(base, 1);
@@ -578,5 +569,20 @@ fn barriers() {
         a.mbar_inval(base);
         out
     });
-    assemble(&[all]);
+    vec![all]
+}
+
+/// A program or more for each family.
+pub(crate) fn programs() -> Vec<Program> {
+    [
+        integers(),
+        bits(),
+        comparisons_and_moves(),
+        floats(),
+        conversions(),
+        memory(),
+        warps_and_control(),
+        barriers(),
+    ]
+    .concat()
 }

@@ -1,6 +1,5 @@
-//! Bulk copies, tensor memory and matrix instructions: every form, taken by the assembler.
+//! Bulk copies, tensor memory and matrix instructions: programs that hold every form.
 
-use crate::assembler::assemble;
 use tessera_codegen::target::ptx::isa::{
     Asm, BulkLoad, Collector, CpShape, CtaGroup, Entry, Mma, MmaA, MmaKind, Operand, ParamKind, Program,
     PtxVersion, Reg, Symbol, Target, TmemShape, Ty,
@@ -11,8 +10,7 @@ fn finish(mut a: Asm) -> Program {
     a.finish().unwrap_or_else(|faults| panic!("{faults}"))
 }
 
-#[test]
-fn bulk_copies() {
+fn bulk_copies() -> Program {
     let mut a = Asm::new(Entry::new("bulk", 128).cluster(2));
     let (map, data) = (a.param("map", ParamKind::TensorMap), a.param("data", ParamKind::Pointer));
     let (map, data) = (a.ld_param(map), a.ld_param(data));
@@ -72,7 +70,7 @@ fn bulk_copies() {
         let first = a.first_cta(answer);
         first.iter().for_each(|r| a.st_global(Ty::B32, data, *r));
     });
-    assemble(&[finish(a)]);
+    finish(a)
 }
 
 /// Registers for matrix instructions.
@@ -155,17 +153,7 @@ fn matrix_program(name: &str, group: CtaGroup, target: (Target, PtxVersion)) -> 
     finish(a)
 }
 
-#[test]
-fn matrix_instructions() {
-    assemble(&[
-        matrix_program("mma_one", CtaGroup::One, (Target::Sm100a, PtxVersion(8, 7))),
-        matrix_program("mma_two", CtaGroup::Two, (Target::Sm100a, PtxVersion(8, 7))),
-        matrix_program("mma_family", CtaGroup::One, (Target::Sm100f, PtxVersion(8, 8))),
-    ]);
-}
-
-#[test]
-fn tensor_memory() {
+fn tensor_memory() -> Program {
     let mut a = Asm::new(Entry::new("tmem", 128));
     let (f, data) = factors(&mut a);
     let group = CtaGroup::One;
@@ -199,5 +187,16 @@ fn tensor_memory() {
         a.st_global(Ty::F32, data, sum);
     }
     a.tmem_dealloc(group, base, f.idesc);
-    assemble(&[finish(a)]);
+    finish(a)
+}
+
+/// A program for each family.
+pub(crate) fn programs() -> Vec<Program> {
+    vec![
+        bulk_copies(),
+        tensor_memory(),
+        matrix_program("mma_one", CtaGroup::One, (Target::Sm100a, PtxVersion(8, 7))),
+        matrix_program("mma_two", CtaGroup::Two, (Target::Sm100a, PtxVersion(8, 7))),
+        matrix_program("mma_family", CtaGroup::One, (Target::Sm100f, PtxVersion(8, 8))),
+    ]
 }

@@ -1,5 +1,6 @@
 //! PTX: what the builder prints is what the assembler takes, and the encodings agree with published numbers.
 
+mod assembled;
 mod assembler;
 mod encodings;
 mod every_form;

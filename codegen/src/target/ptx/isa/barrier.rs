@@ -180,8 +180,14 @@ impl Barrier {
                 } else {
                     "mbarrier.arrive.shared::cta.b64"
                 });
-                l.needs(8, 0, Feature::Sm90).literal("_").addr(*bar, Window::Shared);
+                if *remote {
+                    l.needs(8, 0, Feature::Sm90);
+                } else {
+                    l.needs(7, 8, Feature::Sm80);
+                }
+                l.literal("_").addr(*bar, Window::Shared);
                 if let Some(count) = count {
+                    l.variant("count").needs(7, 8, Feature::Sm90);
                     l.rule((1..1 << 20).contains(count), "barriers count 1 to 2^20 - 1");
                     l.number((*count).into());
                 }
@@ -199,7 +205,13 @@ impl Barrier {
                     Seen::Cluster => ".acquire.cluster",
                     Seen::Nothing => ".relaxed.cluster",
                 });
-                l.name(".shared::cta.b64").needs(8, 0, Feature::Sm90);
+                l.name(".shared::cta.b64");
+                match seen {
+                    Seen::Cta if *spin => l.needs(7, 8, Feature::Sm90),
+                    Seen::Cta => l.needs(7, 8, Feature::Sm80),
+                    Seen::Cluster => l.needs(8, 0, Feature::Sm90),
+                    Seen::Nothing => l.needs(8, 6, Feature::Sm90),
+                };
                 l.dst(*dst, Ty::Pred).addr(*bar, Window::Shared).src(*parity, Ty::U32);
             }
         }

@@ -76,7 +76,7 @@ pub(crate) enum Convert {
     /// One number.
     One { to: Ty, from: Ty, round: Option<Round>, sat: bool, dst: Reg, src: Operand },
     /// Two f32 to a pair.
-    Pack { to: Pack, round: Round, satfinite: bool, relu: bool, dst: Reg, hi: Operand, lo: Operand },
+    Pack { to: Pack, round: Round, satfinite: bool, dst: Reg, hi: Operand, lo: Operand },
     /// A pair of one format to a pair of another.
     Repack { to: Pack, from: Pack, dst: Reg, src: Reg },
 }
@@ -101,7 +101,7 @@ impl Convert {
                 });
                 l.ty(*to).ty(*from);
                 if *from == Ty::Bf16 {
-                    l.needs(7, 8, Feature::Sm90);
+                    l.needs(7, 1, Feature::Sm80);
                 }
                 if *to == Ty::Tf32 {
                     if *sat {
@@ -113,9 +113,9 @@ impl Convert {
                 let wide = |ty: Ty| if ty.bits() == 8 { eight(ty) } else { ty };
                 l.dst(*dst, wide(*to)).src(*src, wide(*from));
             }
-            Convert::Pack { to, round, satfinite, relu, dst, hi, lo } => {
+            Convert::Pack { to, round, satfinite, dst, hi, lo } => {
                 l.name("cvt").name(round.name());
-                l.name(if *satfinite { ".satfinite" } else { "" }).name(if *relu { ".relu" } else { "" });
+                l.name(if *satfinite { ".satfinite" } else { "" });
                 l.name(to.name()).name(".f32");
                 let near = *round == Round::Near;
                 let (legal, why) = match to {
@@ -126,9 +126,7 @@ impl Convert {
                     Pack::E4m3x2 | Pack::E5m2x2 | Pack::E2m1x2 => {
                         (near && *satfinite, "8- and 4-bit floats round to nearest and saturate")
                     }
-                    Pack::Ue8m0x2 => {
-                        (matches!(round, Round::Zero | Round::Up) && !*relu, "ue8m0 rounds up or to zero")
-                    }
+                    Pack::Ue8m0x2 => (matches!(round, Round::Zero | Round::Up), "ue8m0 rounds up or to zero"),
                 };
                 l.rule(legal, why);
                 match to {

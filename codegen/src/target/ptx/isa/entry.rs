@@ -2,6 +2,7 @@
 
 use super::target::{Feature, PtxVersion, Target};
 use super::ty::Ty;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// What a parameter is.
@@ -174,12 +175,15 @@ pub struct Program {
     pub text: String,
     /// Instructions in the text.
     pub instructions: usize,
-    pub(crate) needs: (PtxVersion, Feature),
+    /// What each form of instruction in the text needs, by mnemonic, followed by the special register that is
+    /// read, if any, and by `count` where an arrival has one.
+    pub forms: BTreeMap<String, (PtxVersion, Feature)>,
 }
 
 impl Program {
     /// The least version and set of instructions that the program is content with.
     pub fn requires(&self) -> (PtxVersion, Feature) {
-        self.needs
+        let least = (self.entry.target.version(), Feature::Sm80);
+        self.forms.values().fold(least, |most, needs| (most.0.max(needs.0), most.1.max(needs.1)))
     }
 }

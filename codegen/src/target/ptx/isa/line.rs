@@ -5,6 +5,7 @@ use super::operand::{Addr, Base, Label, Operand, Reg, Symbol};
 use super::target::{Feature, PtxVersion, Target};
 use super::tcgen::CtaGroup;
 use super::ty::{Class, Ty};
+use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 /// Which registers of a class are written and read, by index.
@@ -25,8 +26,8 @@ pub(crate) struct Page<'a> {
     pub(crate) group: Option<CtaGroup>,
     pub(crate) version: PtxVersion,
     pub(crate) target: Target,
-    /// The least version and feature that every instruction so far is content with.
-    pub(crate) needs: (PtxVersion, Feature),
+    /// What each form of instruction so far needs, by mnemonic and variant.
+    pub(crate) forms: BTreeMap<String, (PtxVersion, Feature)>,
     pub(crate) params: &'a [super::entry::Param],
     pub(crate) labels: &'a [String],
 }
@@ -72,7 +73,12 @@ pub(crate) enum Window {
 pub(crate) struct Line<'a, 'p> {
     page: &'a mut Page<'p>,
     start: usize,
+    /// Where the mnemonic begins and ends.
+    mnemonic: (usize, usize),
     operands: u32,
+    /// What the mnemonic doesn't tell apart: a special register, an operand that may be absent.
+    variant: Option<&'static str>,
+    needs: (PtxVersion, Feature),
     faults: Vec<Fault>,
 }
 
@@ -80,10 +86,12 @@ impl<'a, 'p> Line<'a, 'p> {
     pub(crate) fn new(page: &'a mut Page<'p>, guard: Option<(Reg, bool)>) -> Self {
         page.text.push_str("    ");
         let start = page.text.len();
-        let mut line = Line { page, start, operands: 0, faults: Vec::new() };
+        let (mnemonic, needs) = ((start, start), (PtxVersion(7, 0), Feature::Sm80));
+        let mut line = Line { page, start, mnemonic, operands: 0, variant: None, needs, faults: Vec::new() };
         if let Some((p, wanted)) = guard {
             line.write(format_args!("@{}{p} ", if wanted { "" } else { "!" }));
             line.read(p, Ty::Pred);
+            line.mnemonic.0 = line.page.text.len();
         }
         line
     }
@@ -104,6 +112,15 @@ impl<'a, 'p> Line<'a, 'p> {
             }
             self.page.faults.push(fault);
         }
+        if self.operands == 0 {
+            self.mnemonic.1 = self.page.text.len();
+        }
+        let mnemonic = &self.page.text[self.mnemonic.0..self.mnemonic.1];
+        if let Some(variant) = self.variant {
+            self.page.forms.insert(format!("{mnemonic} {variant}"), self.needs);
+        } else if !self.page.forms.contains_key(mnemonic) {
+            self.page.forms.insert(mnemonic.to_owned(), self.needs);
+        }
         self.page.text.push_str(";\n");
     }
     fn write(&mut self, args: fmt::Arguments<'_>) {
@@ -111,6 +128,9 @@ impl<'a, 'p> Line<'a, 'p> {
         let _ = self.page.text.write_fmt(args);
     }
     fn separate(&mut self) {
+        if self.operands == 0 {
+            self.mnemonic.1 = self.page.text.len();
+        }
         self.page.text.push_str(if self.operands == 0 { " " } else { ", " });
         self.operands += 1;
     }
@@ -123,11 +143,15 @@ impl<'a, 'p> Line<'a, 'p> {
     pub(crate) fn ty(&mut self, ty: Ty) -> &mut Self {
         self.name(".").name(ty.name())
     }
+    /// Marks a form that needs other things than others of its mnemonic.
+    pub(crate) fn variant(&mut self, name: &'static str) -> &mut Self {
+        self.variant = Some(name);
+        self
+    }
     /// What the instruction needs.
     pub(crate) fn needs(&mut self, major: u8, minor: u8, feature: Feature) -> &mut Self {
         let version = PtxVersion(major, minor);
-        self.page.needs.0 = self.page.needs.0.max(version);
-        self.page.needs.1 = self.page.needs.1.max(feature);
+        self.needs = (self.needs.0.max(version), self.needs.1.max(feature));
         if self.page.version < version || !self.page.target.has(feature) {
             let target = (self.page.version, self.page.target);
             self.faults.push(Fault::NotOnTarget { at: String::new(), needs: (version, feature), target });
@@ -223,6 +247,9 @@ impl<'a, 'p> Line<'a, 'p> {
             }
             Operand::Special(special) => {
                 self.write(format_args!("{}", special.name()));
+                self.variant(special.name());
+                let (PtxVersion(major, minor), feature) = special.needs();
+                self.needs(major, minor, feature);
                 if !ty.takes(special.class()) {
                     self.bad("a special register of another width");
                 }

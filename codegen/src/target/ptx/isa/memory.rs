@@ -28,6 +28,13 @@ impl Space {
             Space::Param => ".param",
         }
     }
+    /// Appends the name.
+    fn print<'l, 'a, 'p>(self, l: &'l mut Line<'a, 'p>) -> &'l mut Line<'a, 'p> {
+        if self == Space::Cluster {
+            l.needs(7, 8, Feature::Sm90);
+        }
+        l.name(self.name())
+    }
     pub(crate) fn window(self) -> Window {
         match self {
             Space::Global => Window::Wide,
@@ -245,7 +252,7 @@ impl Memory {
                     || matches!(see, Visibility::Relaxed(_) | Visibility::Acquire(_));
                 l.rule(legal, "loads acquire, they don't release");
                 see.print(l);
-                l.name(space.name());
+                space.print(l);
                 l.rule(!hints.constant || (*space == Space::Global && *see == Visibility::Weak), NO_FORM);
                 hints.print(l, *space, true);
                 vector(l, *space, *ty, dsts.len());
@@ -263,7 +270,7 @@ impl Memory {
                     || matches!(see, Visibility::Relaxed(_) | Visibility::Release(_));
                 l.rule(legal, "stores release, they don't acquire");
                 see.print(l);
-                l.name(space.name()).rule(*space != Space::Param, "parameters can't be written");
+                space.print(l).rule(*space != Space::Param, "parameters can't be written");
                 hints.print(l, *space, false);
                 vector(l, *space, *ty, srcs.len());
                 l.ty(*ty).addr(*addr, space.window());
@@ -276,21 +283,21 @@ impl Memory {
             Memory::Atom { space, see, op, ty, dst, addr, src } => {
                 l.name("atom");
                 see.print(l);
-                l.name(space.name()).name(op.name()).ty(*ty);
+                space.print(l).name(op.name()).ty(*ty);
                 l.rule(*space != Space::Param && op.takes(*ty), NO_FORM);
                 l.dst(*dst, *ty).addr(*addr, space.window()).src(*src, *ty);
             }
             Memory::Cas { space, see, ty, dst, addr, old, new } => {
                 l.name("atom");
                 see.print(l);
-                l.name(space.name()).name(".cas").ty(*ty);
+                space.print(l).name(".cas").ty(*ty);
                 l.rule(*space != Space::Param && matches!(ty, Ty::B16 | Ty::B32 | Ty::B64), NO_FORM);
                 l.dst(*dst, *ty).addr(*addr, space.window()).src(*old, *ty).src(*new, *ty);
             }
             Memory::Red { space, see, op, ty, addr, srcs } => {
                 l.name("red");
                 see.print(l);
-                l.name(space.name());
+                space.print(l);
                 let one = srcs.len() == 1;
                 let vector = *space == Space::Global
                     && *ty == Ty::F32
@@ -347,7 +354,9 @@ impl Memory {
                 l.name("cp.async.wait_group").number((*n).into());
             }
             Memory::CpAsyncArrive(bar) => {
-                l.name("cp.async.mbarrier.arrive.noinc.shared::cta.b64").addr(*bar, Window::Shared);
+                l.name("cp.async.mbarrier.arrive.noinc.shared::cta.b64")
+                    .needs(7, 8, Feature::Sm80)
+                    .addr(*bar, Window::Shared);
             }
             Memory::PrefetchL2(addr) => {
                 l.name("prefetch.global.L2").addr(*addr, Window::Wide);
@@ -360,6 +369,9 @@ impl Hints {
     fn print(&self, l: &mut Line<'_, '_>, space: Space, load: bool) {
         let any = self.l1.is_some() || self.l2.is_some() || self.policy.is_some();
         l.rule(!any || space == Space::Global, "only global memory has cache hints");
+        if any {
+            l.needs(7, 4, Feature::Sm80);
+        }
         l.name(if self.constant { ".nc" } else { "" });
         l.name(match self.l1 {
             None => "",

@@ -1,5 +1,6 @@
 //! What instructions work on: registers, immediates, special registers, symbols, addresses, labels.
 
+use super::target::{Feature, PtxVersion};
 use super::ty::Class;
 use std::fmt;
 
@@ -115,6 +116,30 @@ impl Special {
             Special::DynamicSmemSize => "%dynamic_smem_size",
             Special::Clock64 => "%clock64",
             Special::GlobalTimer => "%globaltimer",
+        }
+    }
+    /// What reading it needs.
+    pub fn needs(self) -> (PtxVersion, Feature) {
+        match self {
+            Special::ClusterCtaRank
+            | Special::ClusterNCtaRank
+            | Special::ClusterIdX
+            | Special::NClusterIdX => (PtxVersion(7, 8), Feature::Sm90),
+            Special::TidX
+            | Special::NTidX
+            | Special::CtaIdX
+            | Special::CtaIdY
+            | Special::CtaIdZ
+            | Special::NCtaIdX
+            | Special::NCtaIdY
+            | Special::NCtaIdZ
+            | Special::LaneId
+            | Special::SmId
+            | Special::LaneMaskLt
+            | Special::LaneMaskLe
+            | Special::DynamicSmemSize
+            | Special::Clock64
+            | Special::GlobalTimer => (PtxVersion(7, 0), Feature::Sm80),
         }
     }
     /// The class of a register that holds it.

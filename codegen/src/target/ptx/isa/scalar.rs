@@ -226,16 +226,19 @@ impl Scalar {
         match self {
             Scalar::Mov { ty, dst, src } => {
                 l.name("mov").ty(*ty).dst(*dst, *ty).src(*src, *ty);
+                wide_move(l, *ty);
                 l.rule(!matches!(ty, Ty::B8 | Ty::U8 | Ty::S8), "8-bit registers have no moves");
             }
             Scalar::Join { dst, parts } => {
                 let (whole, part) = (Ty::bits_of(dst.class()), part(dst.class(), parts.len()));
                 l.name("mov").ty(whole).rule(part.is_some(), "no register has so many parts");
+                wide_move(l, whole);
                 l.dst(*dst, whole).srcs(parts, part.unwrap_or(whole));
             }
             Scalar::Split { parts, src } => {
                 let (whole, part) = (Ty::bits_of(src.class()), part(src.class(), parts.len()));
                 l.name("mov").ty(whole).rule(part.is_some(), "no register has so many parts");
+                wide_move(l, whole);
                 l.dsts(parts, part.unwrap_or(whole)).reg(*src, whole);
             }
             Scalar::Bin { op, ty, dst, a, b } => binary(l, *op, *ty, *dst, *a, *b),
@@ -267,6 +270,12 @@ impl Scalar {
                 }
             }
         }
+    }
+}
+
+fn wide_move(l: &mut Line<'_, '_>, ty: Ty) {
+    if ty == Ty::B128 {
+        l.needs(8, 3, Feature::Sm80);
     }
 }
 
@@ -324,7 +333,7 @@ fn binary(l: &mut Line<'_, '_>, op: Bin, ty: Ty, dst: Reg, a: Operand, b: Operan
     };
     l.name(name).ty(ty).rule(legal, NO_FORM);
     needs_float(l, ty);
-    if small_float(ty) && matches!(op, Bin::Add | Bin::Sub | Bin::Mul) {
+    if matches!(ty, Ty::Bf16 | Ty::Bf16x2) && matches!(op, Bin::Add | Bin::Sub | Bin::Mul) {
         l.needs(7, 8, Feature::Sm90);
     }
     let result = match (op, ty) {
@@ -361,6 +370,9 @@ fn unary(l: &mut Line<'_, '_>, op: Un, ftz: bool, ty: Ty, dst: Reg, a: Operand) 
         Un::CosApprox => ("cos.approx", ty == Ty::F32),
     };
     l.name(name).name(if ftz { ".ftz" } else { "" }).ty(ty).rule(legal, NO_FORM);
+    if op == Un::Ex2Approx && ty == Ty::Bf16x2 {
+        l.needs(7, 8, Feature::Sm90);
+    }
     let approximate = !matches!(
         op,
         Un::Neg | Un::Abs | Un::Not | Un::Popc | Un::Clz | Un::Brev | Un::Bfind | Un::SqrtRn | Un::RcpRn

@@ -375,6 +375,9 @@ fn multiply(l: &mut Line<'_, '_>, mma: &Mma, buffer: Option<u8>) {
     l.group(mma.group, mma.group.name()).name(mma.kind.name());
     let target = l.target();
     l.name(mma.kind.scale(target));
+    if mma.kind.scaled() && target == Target::Sm100f {
+        l.needs(8, 8, Feature::Sm100Family);
+    }
     if mma.kind == MmaKind::I8 {
         l.needs(8, 6, Feature::Sm100Own);
     }

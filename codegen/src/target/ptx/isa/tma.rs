@@ -27,6 +27,9 @@ impl BulkLoad {
         l.name(if self.policy.is_some() { ".L2::cache_hint" } else { "" });
         l.rule(self.cluster || self.multicast.is_none(), "multicast goes to the cluster's shared memory");
         l.rule(self.cluster || !self.pair, "pairs share barriers of the cluster's shared memory");
+        if self.multicast.is_some() {
+            l.needs(8, 0, Feature::Sm90Own);
+        }
         if self.pair {
             l.needs(8, 6, Feature::Sm100Family);
         }

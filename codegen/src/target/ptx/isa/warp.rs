@@ -61,14 +61,14 @@ pub(crate) enum Warp {
     Ballot {
         dst: Reg,
         p: Reg,
-        wanted: bool,
+
         mask: Operand,
     },
     Vote {
         vote: Vote,
         dst: Reg,
         p: Reg,
-        wanted: bool,
+
         mask: Operand,
     },
     Redux {
@@ -91,7 +91,7 @@ pub(crate) enum Warp {
     Elect {
         lane: Option<Reg>,
         leader: Reg,
-        mask: u32,
+        mask: Operand,
     },
     Sync {
         mask: Operand,
@@ -114,16 +114,16 @@ impl Warp {
                 l.name(".b32").dst_and_pred(Some(*dst), Ty::B32, *valid).src(*src, Ty::B32);
                 l.src(*lane, Ty::U32).hex((*clamp).into()).src(*mask, Ty::B32);
             }
-            Warp::Ballot { dst, p, wanted, mask } => {
-                l.name("vote.sync.ballot.b32").dst(*dst, Ty::B32).pred(*p, *wanted).src(*mask, Ty::B32);
+            Warp::Ballot { dst, p, mask } => {
+                l.name("vote.sync.ballot.b32").dst(*dst, Ty::B32).pred(*p, true).src(*mask, Ty::B32);
             }
-            Warp::Vote { vote, dst, p, wanted, mask } => {
+            Warp::Vote { vote, dst, p, mask } => {
                 l.name("vote.sync").name(match vote {
                     Vote::All => ".all",
                     Vote::Any => ".any",
                     Vote::Uni => ".uni",
                 });
-                l.name(".pred").dst(*dst, Ty::Pred).pred(*p, *wanted).src(*mask, Ty::B32);
+                l.name(".pred").dst(*dst, Ty::Pred).pred(*p, true).src(*mask, Ty::B32);
             }
             Warp::Redux { op, ty, abs, nan, dst, src, mask } => {
                 l.name("redux.sync").name(match op {
@@ -152,7 +152,7 @@ impl Warp {
             }
             Warp::Elect { lane, leader, mask } => {
                 l.name("elect.sync").needs(8, 0, Feature::Sm90);
-                l.dst_and_pred(*lane, Ty::B32, Some(*leader)).hex((*mask).into());
+                l.dst_and_pred(*lane, Ty::B32, Some(*leader)).src(*mask, Ty::B32);
             }
             Warp::Sync { mask } => {
                 l.name("bar.warp.sync").src(*mask, Ty::B32);

@@ -14,6 +14,12 @@ impl Asm {
     pub fn cvt_to(&mut self, dst: Reg, to: Ty, from: Ty, round: Option<Round>, src: impl Into<Operand>) {
         self.push(Convert::One { to, from, round, sat: false, dst, src: src.into() });
     }
+    /// An integer as another type; what doesn't fit becomes the nearest that does. To tf32: too large becomes the largest.
+    pub fn cvt_sat(&mut self, to: Ty, from: Ty, round: Option<Round>, src: impl Into<Operand>) -> Reg {
+        let dst = self.reg(to.class());
+        self.push(Convert::One { to, from, round, sat: true, dst, src: src.into() });
+        dst
+    }
     /// Zero-extended to 64 bits.
     pub fn u64_u32(&mut self, src: impl Into<Operand>) -> Reg {
         self.cvt(Ty::U64, Ty::U32, None, src)
@@ -94,7 +100,7 @@ impl Asm {
         let dst = self.reg(to.ty().class());
         let satfinite = matches!(to, Pack::E4m3x2 | Pack::E5m2x2 | Pack::E2m1x2);
         let (hi, lo) = (hi.into(), lo.into());
-        self.push(Convert::Pack { to, round, satfinite, relu: false, dst, hi, lo });
+        self.push(Convert::Pack { to, round, satfinite, dst, hi, lo });
         dst
     }
     /// Two f32 as bfloat16, `lo` in the lower half, to nearest.
@@ -129,7 +135,7 @@ impl Asm {
         let dst = self.reg(Class::B16);
         let (hi, lo) = (hi.into(), lo.into());
         let satfinite = round == Round::Up;
-        self.push(Convert::Pack { to: Pack::Ue8m0x2, round, satfinite, relu: false, dst, hi, lo });
+        self.push(Convert::Pack { to: Pack::Ue8m0x2, round, satfinite, dst, hi, lo });
         dst
     }
     /// A pair of one format as a pair of another.

@@ -18,9 +18,9 @@ use super::inst::{Item, Op};
 use super::line::Page;
 use super::operand::{Addr, Label, Operand, Reg, Special, Symbol};
 use super::scalar::Scalar;
-use super::target::Feature;
 use super::tcgen::CtaGroup;
 use super::ty::{Class, Ty};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Builds the body of one entry, one instruction after another.
@@ -33,6 +33,8 @@ pub struct Asm {
     registers: [u32; Class::ALL.len()],
     labels: Vec<String>,
     guard: Option<(Reg, bool)>,
+    /// Lanes that take part in warp instructions.
+    lanes: Operand,
     faults: Vec<Fault>,
     maxnreg_set: bool,
 }
@@ -47,6 +49,7 @@ impl Asm {
             registers: [0; Class::ALL.len()],
             labels: Vec::new(),
             guard: None,
+            lanes: Operand::Int(0xffff_ffff),
             faults: Vec::new(),
             maxnreg_set: false,
         }
@@ -188,7 +191,7 @@ impl Asm {
             group: None,
             version: self.entry.version,
             target: self.entry.target,
-            needs: (self.entry.target.version(), Feature::Sm80),
+            forms: BTreeMap::new(),
             params: &self.params,
             labels: &self.labels,
         };
@@ -217,7 +220,7 @@ impl Asm {
         if !faults.is_empty() {
             return Err(Faults { entry: self.entry.name, faults });
         }
-        let (body, needs, shared) = (page.text, page.needs, page.shared);
+        let (body, forms, shared) = (page.text, page.forms, page.shared);
         let mut text = self.entry.head(&self.params, shared);
         text.push_str("{\n");
         for (class, count) in Class::ALL.iter().zip(self.registers).filter(|(_, count)| *count > 0) {
@@ -227,7 +230,7 @@ impl Asm {
         text.push('\n');
         text.push_str(&body);
         text.push_str("}\n");
-        Ok(Program { entry: self.entry, params: self.params, text, instructions, needs })
+        Ok(Program { entry: self.entry, params: self.params, text, instructions, forms })
     }
 
     /// Labels that stand nowhere or twice.

@@ -1,10 +1,8 @@
-//! Instructions of a whole warp, by method. All 32 lanes take part unless a mask is given.
+//! Instructions of a whole warp, by method. All 32 lanes take part but inside [`Asm::lanes`].
 
 use super::super::fault::Fault;
 use super::super::warp::{Reduce, Shuffle, Vote, Warp};
 use super::{Asm, Class, Operand, Reg, Ty};
-
-const ALL: Operand = Operand::Int(0xffff_ffff);
 
 impl Asm {
     /// The value of another lane. 32 bits, integer or f32: the result has the class of `src`.
@@ -19,15 +17,8 @@ impl Asm {
         }
         let segment = 32u16.saturating_sub(width.into());
         let clamp = (segment << 8) | if mode == Shuffle::Up { 0 } else { 31 };
-        self.push(Warp::Shfl {
-            mode,
-            dst,
-            valid: None,
-            src: src.into(),
-            lane: lane.into(),
-            clamp,
-            mask: ALL,
-        });
+        let mask = self.lanes;
+        self.push(Warp::Shfl { mode, dst, valid: None, src: src.into(), lane: lane.into(), clamp, mask });
         dst
     }
     /// The value of the lane whose number differs in `bits`.
@@ -47,56 +38,77 @@ impl Asm {
         let (dst, valid) = (self.reg(src.class), self.reg(Class::Pred));
         let clamp = if mode == Shuffle::Up { 0 } else { 31 };
         let (src, lane) = (src.into(), lane.into());
-        self.push(Warp::Shfl { mode, dst, valid: Some(valid), src, lane, clamp, mask: ALL });
+        let mask = self.lanes;
+        self.push(Warp::Shfl { mode, dst, valid: Some(valid), src, lane, clamp, mask });
         (dst, valid)
     }
     /// The lanes in which `p` holds, as a mask.
     pub fn ballot(&mut self, p: Reg) -> Reg {
         let dst = self.reg(Class::B32);
-        self.push(Warp::Ballot { dst, p, wanted: true, mask: ALL });
+        let mask = self.lanes;
+        self.push(Warp::Ballot { dst, p, mask });
         dst
     }
     /// Whether `p` holds in all, any, or equally in every lane.
     pub fn vote(&mut self, vote: Vote, p: Reg) -> Reg {
         let dst = self.reg(Class::Pred);
-        self.push(Warp::Vote { vote, dst, p, wanted: true, mask: ALL });
+        let mask = self.lanes;
+        self.push(Warp::Vote { vote, dst, p, mask });
         dst
     }
     /// A reduction of 32-bit integers.
     pub fn redux(&mut self, op: Reduce, ty: Ty, src: impl Into<Operand>) -> Reg {
         let dst = self.reg(ty.class());
-        self.push(Warp::Redux { op, ty, abs: false, nan: false, dst, src: src.into(), mask: ALL });
+        let mask = self.lanes;
+        self.push(Warp::Redux { op, ty, abs: false, nan: false, dst, src: src.into(), mask });
         dst
     }
     /// The largest f32 of the warp; of magnitudes if `abs`; NaN wins if `nan`.
     pub fn redux_max_f32(&mut self, src: impl Into<Operand>, abs: bool, nan: bool) -> Reg {
         let dst = self.reg(Class::F32);
         let (op, ty) = (Reduce::Max, Ty::F32);
-        self.push(Warp::Redux { op, ty, abs, nan, dst, src: src.into(), mask: ALL });
+        let mask = self.lanes;
+        self.push(Warp::Redux { op, ty, abs, nan, dst, src: src.into(), mask });
         dst
     }
     /// The smallest f32 of the warp.
     pub fn redux_min_f32(&mut self, src: impl Into<Operand>, abs: bool, nan: bool) -> Reg {
         let dst = self.reg(Class::F32);
         let (op, ty) = (Reduce::Min, Ty::F32);
-        self.push(Warp::Redux { op, ty, abs, nan, dst, src: src.into(), mask: ALL });
+        let mask = self.lanes;
+        self.push(Warp::Redux { op, ty, abs, nan, dst, src: src.into(), mask });
         dst
     }
     /// The lanes with the same value; `ty` has 32 or 64 bits.
     pub fn match_any(&mut self, ty: Ty, src: impl Into<Operand>) -> Reg {
         let dst = self.reg(Class::B32);
-        self.push(Warp::MatchAny { ty, dst, src: src.into(), mask: ALL });
+        let mask = self.lanes;
+        self.push(Warp::MatchAny { ty, dst, src: src.into(), mask });
         dst
     }
     /// True in exactly one lane.
     pub fn elect(&mut self) -> Reg {
         let leader = self.reg(Class::Pred);
-        self.push(Warp::Elect { lane: None, leader, mask: u32::MAX });
+        self.push(Warp::Elect { lane: None, leader, mask: self.lanes });
         leader
+    }
+    /// True in exactly one lane, and that lane's number.
+    pub fn elect_lane(&mut self) -> (Reg, Reg) {
+        let (lane, leader) = (self.reg(Class::B32), self.reg(Class::Pred));
+        self.push(Warp::Elect { lane: Some(lane), leader, mask: self.lanes });
+        (lane, leader)
+    }
+    /// Only the lanes in `mask` take part in warp instructions that `body` appends.
+    pub fn lanes<T>(&mut self, mask: impl Into<Operand>, body: impl FnOnce(&mut Asm) -> T) -> T {
+        let outer = std::mem::replace(&mut self.lanes, mask.into());
+        let result = body(self);
+        self.lanes = outer;
+        result
     }
     /// All lanes meet; writes of each are visible to the others.
     pub fn warp_sync(&mut self) {
-        self.push(Warp::Sync { mask: ALL });
+        let mask = self.lanes;
+        self.push(Warp::Sync { mask });
     }
     /// Lanes that run together now.
     pub fn active_mask(&mut self) -> Reg {

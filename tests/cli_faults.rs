@@ -107,7 +107,7 @@ fn devices_and_later_options() {
         "--out",
         "DIR/x",
     ]);
-    cases.push(vec!["gen", "--all"]);
+    cases.push(vec!["tune", "--all"]);
     let cases: Vec<&[&str]> = cases.iter().map(Vec::as_slice).collect();
     insta::assert_snapshot!(transcript(folder.path(), &cases));
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -181,7 +181,7 @@ fn file_faults_of_check_build_and_diff() {
         &["check", "DIR/x.txt"],
         &["check", "DIR/latin1.tir"],
         &["build", "DIR/x.tir"],
-        &["build", "DIR/ok.tir", "--target", "sm_100a"],
+        &["build", "DIR/ok.tir", "--target", "ascend950"],
         &["build", "DIR/ok.tir", "--target", "tpu"],
         &["build", "DIR/ok.tir", "--emit", "ptx"],
         &["build", "DIR/ok.tir", "--dump-after", "magic"],

@@ -23,6 +23,12 @@ pub(crate) fn bless() -> Result<()> {
     cargo("test --release --workspace", &[("INSTA_UPDATE", "always"), ("INSTA_FORCE_PASS", "1")])
 }
 
+/// Assembles every kernel and rewrites the table in docs/kernels_sm100.md.
+pub(crate) fn table() -> Result<()> {
+    let env = [("TESSERA_REQUIRE_PTXAS", "1"), ("TESSERA_WRITE_TABLE", "1")];
+    cargo("test --release --package tessera --test ptx_assembled -- the_table_of_kernels_is_current", &env)
+}
+
 fn cargo(args: &str, env: &[(&str, &str)]) -> Result<()> {
     run(Command::new("cargo").args(args.split(' ')).envs(env.iter().copied()))
 }

@@ -1,4 +1,4 @@
-//! Chores of the repository: `cargo xtask check`, `bless`, `fuzz`, `tools` and `sass`.
+//! Chores of the repository: `cargo xtask check`, `bless`, `fuzz`, `tools`, `sass` and `table`.
 
 mod chores;
 mod fuzz;
@@ -18,6 +18,8 @@ usage: cargo xtask <chore>
   tools                         fetch ptxas, nvdisasm and cuobjdump into .tools/bin, in the pinned versions
   sass [--json|--text] FILE…    count the machine code of .ptx and .cubin files, or of those in folders: instructions,
                                 loops, matrix instructions and others in them; --text shows the disassembly instead
+
+  table                         assemble every kernel for SM100 and rewrite docs/kernels_sm100.md
 
 exit codes: 0 done, 1 it failed, 2 wrong usage, 3 a tool is absent";
 
@@ -78,6 +80,7 @@ fn run(args: &[String]) -> Result<()> {
             fuzz::run_all(seconds, &targets)
         }
         "tools" => none(rest).and_then(|()| tools::install()),
+        "table" => none(rest).and_then(|()| chores::table()),
         "sass" => {
             let (options, paths): (Vec<_>, Vec<_>) =
                 rest.iter().cloned().partition(|arg| arg.starts_with('-'));

@@ -5,6 +5,7 @@
 //! the fast axis: those that run together read the same keys. Tiles that the query does not see are −∞ without a product.
 
 use super::knobs::Knobs;
+use super::select::within;
 use crate::error::Error;
 use crate::interface::{Fragment, Views};
 use tessera_ir::graph::{Op, Round};
@@ -57,7 +58,7 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
         }
         _ => ty.clone(),
     });
-    let key_axis = kb.axis("key", capacity, KEYS);
+    let key_axis = kb.axis("key", capacity.clone(), KEYS);
     let row_axis = kb.axis("row", rows, 1);
     let slot = |rows, cols, format| SlotType { rows, cols: Dim::Fixed(cols), format };
     let mut stage = |name: &str, slot| {
@@ -80,6 +81,7 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
         let (one, ratio) = (r.index_const(1), r.index_const(ratio as i64));
         let next = r.index(IndexOp::Add, pos, one);
         let visible = r.index(IndexOp::Div, next, ratio);
+        let visible = within(r, visible, capacity.clone());
         let seen = r.index(IndexOp::Sub, visible, first);
         let zero = r.index_const(0);
         let any = r.index(IndexOp::Lt, zero, seen);

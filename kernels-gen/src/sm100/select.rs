@@ -6,8 +6,11 @@
 use super::knobs::Knobs;
 use crate::error::Error;
 use crate::interface::{Fragment, Views};
+use tessera_ir::Dim;
 use tessera_ir::graph::{Op, Value as GraphValue};
-use tessera_ir::tile::{IndexOp, Kernel, KernelBuilder, Lanes, RoleKind, Target, Threads};
+use tessera_ir::tile::{
+    IndexOp, Kernel, KernelBuilder, Lanes, RoleBuilder, RoleKind, Target, Threads, Value,
+};
 
 /// What a fragment selects.
 struct Selection {
@@ -95,7 +98,8 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
                 let pos = r.index_read(views.of(f, pos)?, &[row]);
                 let (one, ratio) = (r.index_const(1), r.index_const(ratio as i64));
                 let next = r.index(IndexOp::Add, pos, one);
-                let n = r.index(IndexOp::Div, next, ratio);
+                let visible = r.index(IndexOp::Div, next, ratio);
+                let n = within(r, visible, capacity);
                 let newest = r.index(IndexOp::Sub, n, one);
                 r.topk_view(scores_view, &at, n, newest, k, block)
             }
@@ -104,4 +108,11 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
         Ok::<(), Error>(())
     })?;
     Ok(kb.finish()?)
+}
+
+/// `n`, which is a number of elements, between 0 and `most`.
+pub(super) fn within(r: &mut RoleBuilder<'_>, n: Value, most: Dim) -> Value {
+    let (most, none) = (r.index_dim(most), r.index_const(0));
+    let n = r.index(IndexOp::Min, n, most);
+    r.index(IndexOp::Max, n, none)
 }

@@ -7,6 +7,7 @@
 //! | `program.rs` | statements and the dispatch of ops |
 //! | `index.rs` | index arithmetic |
 //! | `view.rs` | addresses of parameters, layout by layout |
+//! | `select/` | exact top-k and the sort of choices, by all threads of a role |
 //! | `shared.rs` | the map of shared memory |
 //! | `rings.rs` | where rings lie, which barriers they have |
 //! | `slots.rs` | waiting for slots and giving them away |
@@ -23,6 +24,7 @@ mod maps;
 mod matrix;
 mod program;
 mod rings;
+mod select;
 mod setup;
 mod shared;
 mod slots;

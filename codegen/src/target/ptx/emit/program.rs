@@ -153,7 +153,15 @@ impl<'k> Emitter<'k> {
             Op::TopRanked { x, k } => self.topk_ranked(v, *x, *k),
             Op::PickCols { x, ids } => self.pick(v, *x, *ids),
             Op::Argmax { x } => self.argmax(v, *x),
-            Op::TopKView { .. } | Op::TopKListed { .. } | Op::SortGroups { .. } => Err(foreign(&node.op)),
+            Op::TopKView { view, at, n, newest, k, block } => {
+                self.topk_view(v, (*view, at), (*n, *newest), (*k, *block))
+            }
+            Op::TopKListed { view, at, n, list, from, k, block } => {
+                self.topk_listed(v, (*view, at), *n, (*list, from), (*k, *block))
+            }
+            Op::SortGroups { experts, offsets, pairs, rows, count } => {
+                self.sort_groups(*experts, *offsets, (*pairs, *rows), *count)
+            }
 
             // Written for a processor's core.
             Op::Copy { .. }

@@ -150,10 +150,27 @@ impl Emitter<'_> {
             }
         }
     }
+    /// Address and format of one element of an unscaled row-major view, whose dimensions may all be symbolic.
+    pub(super) fn plain_at(&mut self, view: Value, at: &[Value]) -> Result<(Reg, Format)> {
+        let param = self.kernel.param_of(view).ok_or_else(|| unsupported("no parameter"))?;
+        let ty = &param.ty;
+        if ty.format.group.is_some() || ty.layout != Layout::Rows {
+            return Err(unsupported(format!("elements of {ty}")));
+        }
+        let mut number = Ix::constant(0);
+        for (v, dim) in at.iter().zip(&ty.shape) {
+            let (ix, dim) = (self.ix(*v)?, self.dim(dim));
+            let down = self.ix_mul(number, dim);
+            number = self.ix_add(down, ix);
+        }
+        let bytes = self.ix_mul(number, Ix::constant(ty.format.elem.bits() as i64 / 8));
+        let base = self.plane(view, 0)?;
+        Ok((self.moved(base, bytes), ty.format))
+    }
     /// Element type and address of one element of an unscaled view.
     pub(super) fn element_at(&mut self, view: Value, at: &[Value]) -> Result<(Elem, Addr)> {
-        let rows = self.rows_at(view, at)?;
-        Ok((rows.format.elem, rows.codes.at(0)))
+        let (address, format) = self.plain_at(view, at)?;
+        Ok((format.elem, address.at(0)))
     }
     /// True if the kernel reads parameter `view` as indices.
     pub(super) fn is_read(&self, view: Value) -> bool {

@@ -10,10 +10,12 @@
 //! | `reduce.rs` | sums, maxima and dots in the order the role's lanes say |
 //! | `quant.rs` | casts to formats and back |
 //! | `rope.rs` | angles and rotations |
+//! | `lists.rs` | selections from rows in memory, the sort of choices |
 //! | `select.rs` | rankings |
 
 mod arith;
 mod flat;
+mod lists;
 mod math;
 mod memory;
 mod quant;

@@ -1,0 +1,136 @@
+//! Selections on SM100 from fragment to PTX: snapshots of Tile IR and text at a released and a tiny shape, and what the
+//! assembler says of both.
+
+use tessera_assembler::{Error, Ptxas};
+use tessera_codegen::target::ptx::{self, PtxKernel};
+use tessera_ir::graph::{self, Builder, DeclKind, Op, Value};
+use tessera_ir::{Dim, Format, TensorType, Verified, tile};
+use tessera_kernels::{Family, sm100};
+
+/// Fragments of an indexer with its numbers.
+struct Indexer {
+    name: &'static str,
+    /// Scores of a row, selected ones, candidates, scores of a block.
+    k: usize,
+    keep: usize,
+    block: usize,
+    ratio: usize,
+}
+
+const RELEASED: Indexer = Indexer { name: "released", k: 512, keep: 2048, block: 8, ratio: 1 };
+const TINY: Indexer = Indexer { name: "tiny", k: 16, keep: 8, block: 4, ratio: 2 };
+
+fn input(b: &mut Builder, name: &str, shape: &[Dim], format: Format) -> Value {
+    b.declare(DeclKind::Input, name, TensorType::new(shape.to_vec(), format))
+}
+
+fn scores(b: &mut Builder) -> Value {
+    input(b, "x0", &[Dim::sym("T"), Dim::sym("C")], Format::F32)
+}
+
+/// The kernel of a fragment whose only result is `y`.
+fn schedule(family: Family, mut b: Builder, y: Value, rows: usize) -> Verified<tile::Kernel> {
+    b.output("y0", y);
+    let module = graph::verify(b.finish()).unwrap_or_else(|e| panic!("{e}"));
+    let kernel = sm100::schedule(family, &module, &sm100::Knobs::for_rows(rows));
+    tile::verify(kernel.unwrap_or_else(|e| panic!("{e}"))).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn topk(i: &Indexer, rows: usize) -> Verified<tile::Kernel> {
+    let mut b = Builder::new(&format!("topk_{}", i.name));
+    let scores = scores(&mut b);
+    let y = b.emit(Op::TopK { scores, k: i.k }, Format::I32).expect("well typed");
+    schedule(Family::TopK, b, y, rows)
+}
+
+fn topk_listed(i: &Indexer, rows: usize) -> Verified<tile::Kernel> {
+    let mut b = Builder::new(&format!("topk_listed_{}", i.name));
+    let scores = scores(&mut b);
+    let blocks = input(&mut b, "x1", &[Dim::sym("T"), i.keep.into()], Format::I32);
+    let op = Op::IndexRestrict { scores, blocks, block: i.block };
+    let scores = b.emit(op, Format::F32).expect("well typed");
+    let y = b.emit(Op::TopK { scores, k: i.k }, Format::I32).expect("well typed");
+    schedule(Family::TopK, b, y, rows)
+}
+
+fn index_blocks(i: &Indexer, rows: usize) -> Verified<tile::Kernel> {
+    let mut b = Builder::new(&format!("index_blocks_{}", i.name));
+    let scores = scores(&mut b);
+    let pos = input(&mut b, "x1", &[Dim::sym("T")], Format::I32);
+    let op = Op::IndexBlocks { scores, pos, ratio: i.ratio, block: i.block, keep: i.keep };
+    let y = b.emit(op, Format::I32).expect("well typed");
+    schedule(Family::IndexBlocks, b, y, rows)
+}
+
+fn moe_group(name: &str, choices: usize, count: usize) -> Verified<tile::Kernel> {
+    let mut b = Builder::new(&format!("moe_group_{name}"));
+    let experts = input(&mut b, "x0", &[Dim::sym("T"), choices.into()], Format::I32);
+    let all = Dim::sym("T").checked_times(choices).expect("a small number");
+    let types = [Dim::Fixed(count + 1), all.clone(), all].map(|d| TensorType::new([d], Format::I32));
+    let lists = b.push(Op::MoeGroup { experts, count }, types.to_vec());
+    b.output("y1", lists[1]);
+    b.output("y2", lists[2]);
+    schedule(Family::MoeGroup, b, lists[0], 64)
+}
+
+fn emit(kernel: &Verified<tile::Kernel>) -> PtxKernel {
+    ptx::emit(kernel, "").unwrap_or_else(|e| panic!("{e}"))
+}
+
+/// Assembles kernels; each must give no message and use no stack.
+#[allow(clippy::print_stderr, reason = "a skipped test says so")]
+fn assemble(kernels: &[PtxKernel]) {
+    let ptxas = match Ptxas::find() {
+        Ok(ptxas) => ptxas,
+        Err(Error::Absent { .. }) => {
+            eprintln!("skipped: no ptxas");
+            return;
+        }
+        Err(other) => panic!("{other}"),
+    };
+    for kernel in kernels {
+        let done = ptxas.assemble(&kernel.text, "sm_100a").unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
+        assert!(done.messages.is_empty(), "{}: {:?}", kernel.name, done.messages);
+        for f in &done.functions {
+            let local = (f.stack, f.spill_stores, f.spill_loads);
+            assert_eq!(local, (0, 0, 0), "{}: {f:?}", kernel.name);
+        }
+    }
+}
+
+fn check(kernels: &[Verified<tile::Kernel>]) {
+    let mut emitted = Vec::new();
+    for kernel in kernels {
+        let ptx = emit(kernel);
+        insta::assert_snapshot!(format!("{}.tile", kernel.name), tile::print(kernel));
+        insta::assert_snapshot!(format!("{}.ptx", kernel.name), ptx.text);
+        emitted.push(ptx);
+    }
+    assemble(&emitted);
+}
+
+#[test]
+fn selections() {
+    check(&[topk(&RELEASED, 6), topk(&TINY, 6), topk_listed(&RELEASED, 6), topk_listed(&TINY, 6)]);
+}
+
+#[test]
+fn candidate_blocks() {
+    check(&[index_blocks(&RELEASED, 6), index_blocks(&TINY, 6)]);
+}
+
+#[test]
+fn choices_by_expert() {
+    check(&[moe_group("released", 6, 384), moe_group("tiny", 3, 8)]);
+}
+
+#[test]
+fn rows_enough_for_two_on_a_multiprocessor() {
+    let kernels = [topk(&RELEASED, 4096), topk_listed(&RELEASED, 4096), index_blocks(&RELEASED, 4096)];
+    let emitted: Vec<PtxKernel> = kernels.iter().map(emit).collect();
+    for kernel in &emitted[..2] {
+        assert_eq!(kernel.block[0], 512);
+        assert!(2 * (kernel.smem + 1024) <= 228 << 10, "{} bytes", kernel.smem);
+    }
+    assemble(&emitted);
+}

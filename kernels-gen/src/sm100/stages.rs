@@ -5,7 +5,7 @@ use crate::interface::Fragment;
 use tessera_ir::graph::Value as GraphValue;
 use tessera_ir::machine::sm100;
 use tessera_ir::tile::{
-    self, Class, Hop, IndexOp, KernelBuilder, Part, Ring, RingScope, RoleBuilder, RoleKind, SlotType, Threads,
+    self, Class, Hop, IndexOp, KernelBuilder, Lanes, Part, Ring, RingScope, RoleBuilder, RoleKind, SlotType, Threads,
 };
 use tessera_ir::{Dim, Format};
 
@@ -178,7 +178,8 @@ impl Operands {
     }
     /// The role that takes the accumulators: one warpgroup.
     pub(super) fn epilogue_role(&self, kb: &mut KernelBuilder, body: impl FnOnce(&mut RoleBuilder<'_>)) {
-        kb.role_of(RoleKind::Vector, "epilogue", Threads { warps: 4, ..Threads::default() }, body);
+        let lanes = Lanes { count: STEP, chunk: 1 };
+        kb.role_of(RoleKind::Vector, "epilogue", Threads { warps: STEP / 32, registers: None, lanes }, body);
     }
 
     /// Runs `body` for each K block with its first column, two blocks in one turn.

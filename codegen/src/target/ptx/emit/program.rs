@@ -129,10 +129,14 @@ impl<'k> Emitter<'k> {
 
             Op::Load { view, at, rows, cols } => self.load(v, *view, at, *rows, cols),
             Op::Store { x, view, at } => self.store(*x, *view, at),
-            Op::StoreRows { .. } | Op::StoreScatter { .. } => Err(foreign(&node.op)),
-            Op::SlotLoad { slot, row, col, rows, cols } => {
-                self.slot_load(v, *slot, (*row, *col), *rows, cols)
+            Op::StoreRows { x, view, at, rows } => self.store_rows(*x, *view, at, *rows),
+            Op::StoreScatter { x, view, ids, at, col, rows } => {
+                self.store_scatter(*x, *view, (*ids, at), *col, *rows)
             }
+            Op::SlotLoad { slot, row, col, rows, cols } => match self.held(*slot) {
+                Ok(held) => self.held_load(v, held, (*row, *col), *rows, cols),
+                Err(_) => self.slot_load(v, *slot, (*row, *col), *rows, cols),
+            },
             Op::SlotStore { x, slot, row, col } => self.slot_store(*x, *slot, *row, *col),
             Op::SlotFill { slot, value } => self.slot_fill(*slot, *value),
 
@@ -143,9 +147,8 @@ impl<'k> Emitter<'k> {
             Op::Dot { a, b } => self.dot(v, *a, *b),
             Op::Slice { x, row, rows, col, cols } => self.slice(v, *x, (*row, *rows), (*col, *cols)),
             Op::Reshape { x, rows, cols } => self.reshape(v, *x, *rows, *cols),
-            Op::Transpose { .. } | Op::MaskCols { .. } | Op::MaskIds { .. } | Op::Any { .. } => {
-                Err(foreign(&node.op))
-            }
+            Op::Transpose { x } => self.transpose(v, *x),
+            Op::MaskCols { .. } | Op::MaskIds { .. } | Op::Any { .. } => Err(foreign(&node.op)),
             Op::Cast { x, format } => self.cast(v, *x, *format),
             Op::Rotate { x, table, inverse } => self.rotate(v, *x, *table, *inverse),
             Op::Angles { pos, rope } => self.angles(v, *pos, rope),

@@ -101,13 +101,17 @@ impl Emitter<'_> {
                 row * own.cols + if own.cols == 1 { 0 } else { col }
             }),
             (Form::ByRows, Form::ByRows) if own.rows == 1 => Box::new(|_, within| within),
-            (Form::Copies | Form::ByRows | Form::Packed, _) => {
+            // A thread has one row.
+            (Form::Copies, Form::Lanes) if own.rows == 1 => Box::new(|_, col| col),
+            (Form::Lanes, Form::Lanes) if own.cols == 1 => Box::new(|_, _| 0),
+            (Form::Copies | Form::ByRows | Form::Packed | Form::Lanes, _) => {
                 return self.repeated_through_memory(&own, &regs, shape);
             }
         };
         let mut out = Vec::with_capacity(shape.held());
         match shape.form {
             Form::Packed => out.resize(shape.held(), regs[pick(0, 0)]),
+            Form::Lanes => out.extend((0..shape.cols).map(|col| regs[pick(0, col)])),
             Form::Copies | Form::ByRows => {
                 let per_row = shape.held() / shape.rows;
                 for row in 0..shape.rows {
@@ -160,7 +164,7 @@ impl Emitter<'_> {
                 self.part(&shape, source, lazy)?
             }
             Data::Regs(regs) => Data::Regs(self.slice_of(&own, regs, &shape, rows.0, cols.0)?),
-            Data::Quantised(_) => return Err(unsupported("a part of a quantised tile")),
+            Data::Quantised(_) | Data::Columns(_) => return Err(unsupported("a part of a quantised tile")),
         };
         self.bind_tile(v, Tile { shape, format: tile.format, data })
     }
@@ -193,7 +197,8 @@ impl Emitter<'_> {
                     })
                     .collect())
             }
-            (Form::Copies | Form::ByRows | Form::Packed, _) => {
+            (Form::Lanes, Form::Lanes) => Ok(regs[col..col + shape.cols].to_vec()),
+            (Form::Copies | Form::ByRows | Form::Packed | Form::Lanes, _) => {
                 let source = self.spread(own, regs)?;
                 let at = source.at.plus(((row * own.cols + col) * 4) as i64);
                 let align = source.align.min(1 << (col * 4).trailing_zeros().min(4));
@@ -234,7 +239,9 @@ impl Emitter<'_> {
                     self.fetch(&shape, &Source { pitch: cols, align, ..source })?
                 })
             }
-            Data::Quantised(_) => return Err(unsupported("a quantised tile in another shape")),
+            Data::Quantised(_) | Data::Columns(_) => {
+                return Err(unsupported("a quantised tile in another shape"));
+            }
         };
         self.bind_tile(v, Tile { shape, format: tile.format, data })
     }

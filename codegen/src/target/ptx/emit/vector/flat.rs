@@ -24,6 +24,8 @@ pub(super) enum Form {
     ByRows,
     /// Chunks of all rows as one sequence; registers: pass, element.
     Packed,
+    /// One row in each thread, from the first one on; registers: columns.
+    Lanes,
 }
 
 /// A tile's shape and layout.
@@ -78,7 +80,7 @@ impl Shape {
     /// True if chunk n of all rows, numbered in sequence, belongs to thread n mod P.
     pub(super) fn in_sequence(&self) -> bool {
         match self.form {
-            Form::Copies => false,
+            Form::Copies | Form::Lanes => false,
             Form::ByRows => self.rows == 1 || self.row_chunks().is_multiple_of(self.threads),
             Form::Packed => true,
         }
@@ -90,7 +92,7 @@ impl Shape {
     /// Passes over a row, or over all rows of a packed tile.
     pub(super) fn passes(&self) -> usize {
         match self.form {
-            Form::Copies => 1,
+            Form::Copies | Form::Lanes => 1,
             Form::ByRows => self.row_chunks().div_ceil(self.threads),
             Form::Packed => (self.rows * self.row_chunks()).div_ceil(self.threads),
         }
@@ -101,6 +103,7 @@ impl Shape {
             Form::Copies => self.rows * self.cols,
             Form::ByRows => self.rows * self.passes() * self.chunk,
             Form::Packed => self.passes() * self.chunk,
+            Form::Lanes => self.cols,
         }
     }
     /// The register's number of element `e` of a row's chunk of `pass`; tiles by rows.
@@ -111,6 +114,7 @@ impl Shape {
     pub(super) fn busy(&self, pass: usize) -> Option<usize> {
         let chunks = match self.form {
             Form::Copies => return None,
+            Form::Lanes => return (self.rows < self.threads).then_some(self.rows),
             Form::ByRows => self.row_chunks(),
             Form::Packed => self.rows * self.row_chunks(),
         };
@@ -122,7 +126,7 @@ impl Shape {
         let passes = self.passes();
         let one = |row, pass| Chunk { row, pass, first: (row * passes + pass) * self.chunk };
         match self.form {
-            Form::Copies => Vec::new(),
+            Form::Copies | Form::Lanes => Vec::new(),
             Form::ByRows => (0..self.rows)
                 .flat_map(|row| (0..passes).map(move |pass| (row, pass)))
                 .map(|(r, p)| one(r, p))
@@ -139,6 +143,9 @@ impl Emitter<'_> {
     pub(super) fn shape(&self, rows: usize, cols: usize) -> Result<Shape> {
         let role = self.role();
         let threads = 32 * role.warps;
+        if role.lanes.count < threads && role.lanes.chunk == 1 {
+            return Self::shape_by_threads(rows, cols, threads, role.lanes.chunk);
+        }
         if role.lanes.count != threads {
             return Err(unsupported(format!(
                 "lanes {} in a role of {threads} threads: as many lanes as threads are wanted",
@@ -158,7 +165,7 @@ impl Emitter<'_> {
         let thread = self.team.thread;
         let number = self.asm.fold_add(thread, pass * shape.threads);
         match shape.form {
-            Form::Copies => (Operand::Int(0), None),
+            Form::Copies | Form::Lanes => (Operand::Int(0), None),
             Form::ByRows => (number, None),
             Form::Packed => {
                 let along = self.asm.fold_rem(number, shape.row_chunks());

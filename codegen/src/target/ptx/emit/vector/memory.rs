@@ -60,6 +60,9 @@ impl Emitter<'_> {
         if source.at.is_shared() {
             self.before_read();
         }
+        if shape.form == Form::Lanes {
+            return Err(unsupported("rows of memory, one a thread"));
+        }
         if shape.form == Form::Copies {
             let mut regs = Vec::with_capacity(shape.held());
             for row in 0..shape.rows {
@@ -242,6 +245,9 @@ impl Emitter<'_> {
         (pitch, bytes): (usize, usize),
         (elem, align): (Elem, usize),
     ) -> Result<()> {
+        if shape.form == Form::Lanes {
+            return Err(unsupported("rows to memory, one a thread"));
+        }
         if shape.form == Form::Copies {
             let first = self.first_thread();
             for row in 0..shape.rows {

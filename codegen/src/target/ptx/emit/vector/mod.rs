@@ -3,6 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `flat.rs` | how a tile's elements lie over threads and registers |
+//! | `lanes.rs` | tiles as tensor memory has them: one thread for each row or column |
 //! | `memory.rs` | tiles from and to device memory |
 //! | `slots.rs` | buffers of one role, in registers or shared memory |
 //! | `arith.rs` | maps, zips, parts and shapes |
@@ -15,6 +16,7 @@
 
 mod arith;
 mod flat;
+mod lanes;
 mod lists;
 mod math;
 mod memory;
@@ -54,6 +56,8 @@ enum Data {
     Memory(Source),
     /// Codes and scales.
     Quantised(quant::Codes),
+    /// Codes and scales of a tile with one thread for each column.
+    Columns(lanes::Columns),
 }
 
 /// A tile in memory, rows of `pitch` elements.
@@ -197,7 +201,7 @@ impl Emitter<'_> {
                 Ok(vec![r; tile.shape.held()])
             }
             Data::Memory(source) => self.fetch(&tile.shape, source),
-            Data::Quantised(_) => Err(unsupported("arithmetic on a quantised tile")),
+            Data::Quantised(_) | Data::Columns(_) => Err(unsupported("arithmetic on a quantised tile")),
         }
     }
 }

@@ -28,15 +28,15 @@ pub(super) struct Codes {
 }
 
 /// The rule by which a group gets its scale.
-struct Rule {
+pub(super) struct Rule {
     /// Smallest magnitude that counts.
-    floor: f32,
+    pub(super) floor: f32,
     /// What the magnitude is multiplied by.
-    factor: f32,
+    pub(super) factor: f32,
 }
 
 /// The rules of e8m0 scales: `ir::num` says the same of single groups.
-fn rule(elem: Elem) -> Rule {
+pub(super) fn rule(elem: Elem) -> Rule {
     match elem {
         Elem::E2m1 => Rule { floor: 6.0 * f32::MIN_POSITIVE, factor: (1.0f64 / 6.0) as f32 },
         Elem::E4m3 | Elem::F32 | Elem::Bf16 | Elem::I32 | Elem::I64 => {
@@ -61,12 +61,18 @@ impl Emitter<'_> {
         let data = match (&tile.data, format) {
             (Data::Quantised(codes), to) if to == codes.format => tile.data.clone(),
             (Data::Quantised(codes), Format::F32) => Data::Regs(self.decoded(&shape, codes)),
-            (Data::Quantised(_), _) => return Err(unsupported("a quantised tile in another format")),
+            (Data::Quantised(_) | Data::Columns(_), _) => {
+                return Err(unsupported("a quantised tile in another format"));
+            }
             (_, Format::F32) => tile.data.clone(),
             (_, Format::BF16) if tile.format == Format::BF16 => tile.data.clone(),
             (_, Format::BF16) => {
                 let regs = self.regs(&tile)?;
                 Data::Regs(self.rounded(&regs))
+            }
+            (_, Format::MX8) if self.by_columns(&shape) && shape.rows.is_multiple_of(4) => {
+                let regs = self.regs(&tile)?;
+                Data::Columns(self.quantised_columns(&shape, &regs, format)?)
             }
             (_, format) if format.group.is_some_and(|g| g.rows == 1) => {
                 let regs = self.regs(&tile)?;

@@ -116,6 +116,8 @@ impl Emitter<'_> {
     ) -> Result<Vec<Reg>> {
         match own.form {
             Form::Copies => Ok(self.in_every_thread(own, f, step, start)),
+            // A thread's own row.
+            Form::Lanes => Ok(self.in_every_thread(&Shape { rows: 1, ..*own }, f, step, start)),
             Form::ByRows => {
                 let mut sums = Vec::with_capacity(own.rows);
                 for row in 0..own.rows {

@@ -86,7 +86,7 @@ impl Emitter<'_> {
                 let regs = self.regs(&table)?;
                 self.spread(&table.shape, &regs)?
             }
-            Data::Quantised(_) => return Err(unsupported("a quantised table")),
+            Data::Quantised(_) | Data::Columns(_) => return Err(unsupported("a quantised table")),
         };
         let regs = self.regs(&tile)?;
         if source.at.is_shared() {
@@ -95,6 +95,7 @@ impl Emitter<'_> {
         let out = match shape.form {
             Form::Copies => self.turn_copies(&shape, &regs, &source, turned, inverse),
             Form::ByRows | Form::Packed => self.turn_chunks(&shape, &regs, &source, turned, inverse)?,
+            Form::Lanes => return Err(unsupported("rotating rows, one a thread")),
         };
         self.bind_tile(v, Tile { shape, format: Format::F32, data: Data::Regs(out) })
     }
@@ -161,8 +162,8 @@ impl Emitter<'_> {
             Form::ByRows => {
                 (0..passes).map(|pass| (0..shape.rows).map(|row| shape.at(row, pass, 0)).collect()).collect()
             }
-            Form::Packed | Form::Copies if one_column => vec![(0..passes).map(|pass| pass * chunk).collect()],
-            Form::Packed | Form::Copies => (0..passes).map(|pass| vec![pass * chunk]).collect(),
+            Form::Packed | Form::Copies | Form::Lanes if one_column => vec![(0..passes).map(|pass| pass * chunk).collect()],
+            Form::Packed | Form::Copies | Form::Lanes => (0..passes).map(|pass| vec![pass * chunk]).collect(),
         };
         for (pass, chunks) in rounds.into_iter().enumerate() {
             let (along, _) = self.chunk_at(shape, pass);

@@ -134,7 +134,8 @@ impl Emitter<'_> {
                 (Form::Copies, Form::Copies) => inside && b.col >= 0 && b.col as usize + b.cols <= cols,
                 (Form::ByRows, Form::ByRows) => inside && b.col == 0 && b.cols == cols,
                 (Form::Packed, Form::Packed) => b.row == 0 && b.col == 0 && own == shape,
-                (Form::Copies | Form::ByRows | Form::Packed, _) => false,
+                (Form::Lanes, Form::Lanes) => b.row == 0 && b.col >= 0 && b.col as usize + b.cols <= cols,
+                (Form::Copies | Form::ByRows | Form::Packed | Form::Lanes, _) => false,
             }
         };
         (a.slots.len() == 1 && a.reads.iter().chain(&a.writes).all(fits)).then_some(shape)
@@ -164,6 +165,7 @@ impl Emitter<'_> {
                 regs[from..from + part.held()].to_vec()
             }
             Form::Packed => regs.to_vec(),
+            Form::Lanes => regs[col..col + part.cols].to_vec(),
         }
     }
 

@@ -5,7 +5,8 @@ use crate::interface::Fragment;
 use tessera_ir::graph::Value as GraphValue;
 use tessera_ir::machine::sm100;
 use tessera_ir::tile::{
-    self, Class, Hop, IndexOp, KernelBuilder, Lanes, Part, Ring, RingScope, RoleBuilder, RoleKind, SlotType, Threads,
+    self, Class, Hop, IndexOp, KernelBuilder, Lanes, Part, Ring, RingScope, RoleBuilder, RoleKind, SlotType,
+    Threads,
 };
 use tessera_ir::{Dim, Format};
 

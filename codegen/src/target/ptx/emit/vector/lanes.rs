@@ -163,7 +163,12 @@ impl Emitter<'_> {
     }
 
     /// Quantises a tile with one thread for each column, a scale for each row of a warp.
-    pub(super) fn quantised_columns(&mut self, shape: &Shape, regs: &[Reg], format: Format) -> Result<Columns> {
+    pub(super) fn quantised_columns(
+        &mut self,
+        shape: &Shape,
+        regs: &[Reg],
+        format: Format,
+    ) -> Result<Columns> {
         if format != Format::MX8 || !shape.cols.is_multiple_of(WARP) || !shape.rows.is_multiple_of(4) {
             return Err(unsupported(format!("quantising a tile {}x{} to {format}", shape.rows, shape.cols)));
         }
@@ -199,7 +204,13 @@ impl Emitter<'_> {
     }
 
     /// `store.rows`.
-    pub(in super::super) fn store_rows(&mut self, x: Value, view: Value, at: &[Value], rows: Value) -> Result<()> {
+    pub(in super::super) fn store_rows(
+        &mut self,
+        x: Value,
+        view: Value,
+        at: &[Value],
+        rows: Value,
+    ) -> Result<()> {
         let tile = self.tile_of(x)?;
         let lies = self.rows_at(view, at)?;
         let live = self.ix(rows)?.low();
@@ -227,7 +238,8 @@ impl Emitter<'_> {
         if tile.shape.rows > SCATTERED {
             return Err(unsupported(format!("scattering {} rows at a time", tile.shape.rows)));
         }
-        let ty = self.kernel.param_of(view).map(|p| p.ty.clone()).ok_or_else(|| unsupported("no parameter"))?;
+        let ty =
+            self.kernel.param_of(view).map(|p| p.ty.clone()).ok_or_else(|| unsupported("no parameter"))?;
         let lies = pitches(&ty).ok_or_else(|| unsupported(format!("writing {ty} in vector code")))?;
         let (col, live) = (self.ix(col)?, self.ix(rows)?.low());
         let cols = self.columns_left(view, col, tile.shape.cols)?;
@@ -275,7 +287,7 @@ impl Emitter<'_> {
         let fits = match all.known() {
             Some(n) => match col.known() {
                 Some(c) => c + width as i64 <= n,
-                None => n as usize % width == 0 && col.divisor().is_multiple_of(width),
+                None => (n as usize).is_multiple_of(width) && col.divisor().is_multiple_of(width),
             },
             None => false,
         };
@@ -460,6 +472,7 @@ impl Emitter<'_> {
                 self.asm.element(along, ids, scales.pitch as u32)
             }
         };
+        let byte = self.asm.u8_u32(byte);
         self.asm.guard(live, |asm| asm.st_global(Ty::U8, at, byte));
         Ok(())
     }

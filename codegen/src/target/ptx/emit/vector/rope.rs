@@ -162,7 +162,9 @@ impl Emitter<'_> {
             Form::ByRows => {
                 (0..passes).map(|pass| (0..shape.rows).map(|row| shape.at(row, pass, 0)).collect()).collect()
             }
-            Form::Packed | Form::Copies | Form::Lanes if one_column => vec![(0..passes).map(|pass| pass * chunk).collect()],
+            Form::Packed | Form::Copies | Form::Lanes if one_column => {
+                vec![(0..passes).map(|pass| pass * chunk).collect()]
+            }
             Form::Packed | Form::Copies | Form::Lanes => (0..passes).map(|pass| vec![pass * chunk]).collect(),
         };
         for (pass, chunks) in rounds.into_iter().enumerate() {

@@ -11,7 +11,7 @@ use crate::interface::{Fragment, Views, as_matrix};
 use crate::linear::{Epilogue, remaining};
 use tessera_ir::graph::Op;
 use tessera_ir::tile::{self, IndexOp, Kernel, KernelBuilder, Part, RoleBuilder, Target};
-use tessera_ir::{Dim, Layout, TensorType};
+use tessera_ir::{Dim, Format, Layout, TensorType};
 
 /// Schedules the products of one input.
 pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error> {
@@ -49,7 +49,8 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
         if weights.contains(&v) {
             let grouped = [groups, n, k].map(Dim::Fixed).to_vec();
             let shape = if groups > 1 { grouped } else { ty.shape.clone() };
-            weight_type(&TensorType { shape, ..ty.clone() })
+            let format = weight_format(f.ty(x).format, ty.format);
+            weight_type(&TensorType { shape, format, ..ty.clone() })
         } else {
             as_matrix(ty)
         }
@@ -142,6 +143,12 @@ fn sum(r: &mut RoleBuilder<'_>, first: Option<tile::Value>, by: tile::Value) -> 
         None => by,
         Some(first) => r.index(IndexOp::Add, first, by),
     }
+}
+
+/// The format in which a weight is kept for rows in `rows`. The matrix unit multiplies formats with scales with each other
+/// only, so that a scaled weight of plain rows is kept as bf16, which holds each of its values.
+pub(super) fn weight_format(rows: Format, weight: Format) -> Format {
+    if rows == Format::BF16 && weight == Format::W8 { Format::BF16 } else { weight }
 }
 
 /// The type of a weight as the matrix unit wants it.

@@ -1,5 +1,6 @@
 //! What the products of SM100 share: rings of K blocks, the roles, and walks over K and over accumulator columns.
 
+use super::gemm::weight_format;
 use crate::error::Error;
 use crate::interface::Fragment;
 use tessera_ir::graph::Value as GraphValue;
@@ -70,7 +71,8 @@ impl Operands {
         k: usize,
         tokens: usize,
     ) -> Result<Self, Error> {
-        let (weight, rows) = (f.ty(weights[0]).format, f.ty(x).format);
+        let rows = f.ty(x).format;
+        let weight = weight_format(rows, f.ty(weights[0]).format);
         let block = match (weight, rows) {
             (Format::W8 | Format::MX4, Format::MX8) => 128,
             (Format::BF16, Format::BF16) => 64,

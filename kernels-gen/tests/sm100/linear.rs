@@ -41,6 +41,16 @@ fn plain_products_equal_the_oracle() {
     }
 }
 
+/// The order of the sum differs: blocks of 64 columns, not of 32.
+#[test]
+fn scaled_weights_of_plain_rows_are_near_the_oracle() {
+    let module = fragment(&product("bf16", "w8", "bf16", (128, 256), 2));
+    let kernel = scheduled(Family::Linear, &module, &Knobs::for_rows(6));
+    for t in [1, 17] {
+        check(&module, &kernel, &[("T", t)], &BTreeMap::new(), 8e-3);
+    }
+}
+
 #[test]
 fn groups_of_a_weight_keep_apart() {
     for (n, k, groups) in [(128, 128, 2), (256, 128, 2), (64, 64, 2)] {

@@ -353,6 +353,10 @@ fn instruction_descriptors_equal_cutes() {
         let step = mixed.scales(k, k).encode();
         assert_eq!(step, Ok(hex("idesc mxf8f6f4 e4m3 x e2m1 128x128") | k << 29 | k << 4));
     }
+    // bf16 with 256 columns from the same with 16 and a number known later.
+    let narrow = InstrDesc { shape: shape(MmaKind::F16, CtaGroup::One, 128, 16), ..bf16 };
+    let open = narrow.without_columns().unwrap();
+    assert_eq!((open >> 17 & 63, open | InstrDesc::columns(256)), (0, 0x0840_0490));
     assert_eq!(mixed.scales(1, 3).encode(), Ok(0x08A0_1400 | 1 << 29 | 3 << 4));
 }
 

@@ -5,6 +5,7 @@ use super::{
 };
 use crate::error::{Error, Unsupported};
 use crate::target::ptx::artifact::{LaunchParam, ParamKind, PtxKernel, content_hash};
+use crate::target::ptx::encode::{MapFault, check_map};
 use crate::target::ptx::extent::Extent;
 use crate::target::ptx::isa::{Asm, Class, Cmp, Entry, ParamKind as Kind, Special, Ty};
 use std::collections::BTreeSet;
@@ -326,11 +327,15 @@ impl Emitter<'_> {
 fn finish(mut e: Emitter<'_>, family: &str) -> std::result::Result<PtxKernel, Error> {
     let (kernel, passed, smem) = (e.kernel, e.passed, e.shared.bytes() as usize);
     let (tensor_maps, tmem_columns) = (e.maps.specs, e.places.columns as usize);
+    let illegal = |what: String| Error::Emit { kernel: kernel.name.clone(), reason: what };
+    for map in &tensor_maps {
+        let said =
+            |faults: Vec<MapFault>| faults.iter().map(MapFault::to_string).collect::<Vec<_>>().join("; ");
+        check_map(map)
+            .map_err(|faults| illegal(format!("tensor map of {}: {}", map.tensor, said(faults))))?;
+    }
     let threads = e.asm.entry_mut().threads;
-    let program = e
-        .asm
-        .finish()
-        .map_err(|faults| Error::Emit { kernel: kernel.name.clone(), reason: faults.to_string() })?;
+    let program = e.asm.finish().map_err(|faults| illegal(faults.to_string()))?;
     let mut offset = 0usize;
     let mut params = Vec::new();
     for ((name, kind), param) in passed.into_iter().zip(&program.params) {

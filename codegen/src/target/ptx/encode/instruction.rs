@@ -137,6 +137,18 @@ impl InstrDesc {
     pub fn majors(self, a: Major, b: Major) -> Self {
         InstrDesc { a_major: a, b_major: b, ..self }
     }
+    /// The 32 bits without the number of columns, for one that is known at run time only: `or` them with
+    /// [`InstrDesc::columns`] of a legal number.
+    ///
+    /// # Errors
+    /// What of it no instruction does; the shape's own number of columns stands for all.
+    pub fn without_columns(self) -> Result<u32, EncodeFault> {
+        Ok(self.encode()? & !(0x3f << 17))
+    }
+    /// The bits of `n` columns, a multiple of 8.
+    pub fn columns(n: u32) -> u32 {
+        (n >> 3) << 17
+    }
     /// The 32 bits.
     ///
     /// # Errors
@@ -170,7 +182,7 @@ impl InstrDesc {
             return Err(EncodeFault::N { kind, group, m, n });
         }
         let transposed = |major: Major| u32::from(major == Major::Mn);
-        let size = (n >> 3) << 17 | (m >> 4) << 24;
+        let size = InstrDesc::columns(n) | (m >> 4) << 24;
         let common =
             a << 7 | b << 10 | transposed(self.a_major) << 15 | transposed(self.b_major) << 16 | size;
         if !kind.scaled() {

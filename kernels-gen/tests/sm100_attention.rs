@@ -420,7 +420,7 @@ fn the_released_shape_fits_the_machine() {
     assert_eq!(machine::shared_bytes(&kernel), Some(shared));
     assert_eq!(machine::tensor_columns(&kernel), Some(256 + 64));
     assert!(shared + 2048 <= machine::SHARED_BYTES);
-    assert_eq!(machine::threads(&kernel), 352);
+    assert_eq!(machine::threads(&kernel), 384);
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //!
 //! | role | unit | work |
 //! |---|---|---|
-//! | `gather` | copy | the queries; raw cache records, 16 rows at a time |
+//! | `queries` | copy | the row's queries |
+//! | `gather` | copy | raw cache records, 16 rows at a time |
 //! | `decode` | vector | raw records to bf16 keys, which are the values too |
 //! | `scores` | matrix | `S = Q·Kᵀ` of a block |
 //! | `values` | matrix | `O += P·V` of a block |
@@ -44,11 +45,12 @@ const FLOOR: f32 = -1e30;
 const LEAST: f32 = 1e-37;
 
 /// Roles in the order of the text.
-const GATHER: usize = 0;
-const DECODE: usize = 1;
-const SCORES: usize = 2;
-const VALUES: usize = 3;
-const SOFTMAX: usize = 4;
+const QUERIES: usize = 0;
+const GATHER: usize = 1;
+const DECODE: usize = 2;
+const SCORES: usize = 3;
+const VALUES: usize = 4;
+const SOFTMAX: usize = 5;
 
 /// The keys beside the window.
 #[derive(Clone, Copy)]
@@ -82,6 +84,8 @@ struct Shape {
     seq: tile::Value,
     pos: tile::Value,
     lo: tile::Value,
+    /// Length of the window's ring.
+    ring: Dim,
     block: Option<usize>,
     second: Second,
 }
@@ -139,6 +143,9 @@ impl Shape {
         };
         let keys = r.index(IndexOp::Sub, end, lo);
         let keys = r.index(IndexOp::Max, keys, zero);
+        // As many as the ring holds at most; said, so that the count is a small number to the emitter.
+        let held = r.index_dim(self.ring.clone());
+        let keys = r.index(IndexOp::Min, keys, held);
         Row { row, zero, keys, lo, first }
     }
 
@@ -225,11 +232,12 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
         seq: views.of(f, p.seq)?,
         pos: views.of(f, p.pos)?,
         lo: views.of(f, p.lo)?,
+        ring: f.ty(p.window).shape[1].clone(),
         block: p.block.map(|(_, n)| n),
         second,
     };
     let slot = |rows, cols: usize, format| SlotType { rows, cols: Dim::Fixed(cols), format };
-    let q_ring = kb.ring("q", Class::Stage, slot(HEADS, dim, Format::BF16), 1, &[GATHER, SCORES]);
+    let q_ring = kb.ring("q", Class::Stage, slot(HEADS, dim, Format::BF16), 1, &[QUERIES, SCORES]);
     let raw8 = kb.ring("raw8", Class::Stage, slot(RAW, dim, Format::KV8), 1, &[GATHER, DECODE]);
     let raw4 = matches!(second, Second::Selected { .. })
         .then(|| kb.ring("raw4", Class::Stage, slot(RAW, dim, Format::KV4), 3, &[GATHER, DECODE]));
@@ -243,19 +251,17 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
     let out = unrope.map_or(p.out, |(out, _, _)| out);
     let out_view = views.of(f, out)?;
 
-    let threads = |warps, registers| Threads {
-        warps,
-        registers: Some(registers),
-        lanes: Lanes { count: 2, chunk: 32 },
-    };
-    let one_warp = Threads { registers: Some(72), ..Threads::default() };
+    let four_warps = Threads { warps: 4, lanes: Lanes { count: 2, chunk: 32 }, ..Threads::default() };
 
-    kb.role_of(RoleKind::Copy, "gather", one_warp, |r| {
+    kb.role(RoleKind::Copy, "queries", |r| {
+        let (row, zero) = (r.index_tile(axis), r.index_const(0));
+        let q = r.acquire(q_ring);
+        r.copy_tile(q_view, &[row, zero, zero], q, Part::All);
+        r.pass(q);
+    });
+    kb.role(RoleKind::Copy, "gather", |r| {
         let row = s.row(r);
         let seq = r.index_read(s.seq, &[row.row]);
-        let q = r.acquire(q_ring);
-        r.copy_tile(q_view, &[row.row, row.zero, row.zero], q, Part::All);
-        r.pass(q);
         s.blocks(r, &row, |r, block| {
             raw_parts(r, block, |r, at, _| {
                 let n = block.count(r, at, RAW);
@@ -281,7 +287,7 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
             });
         });
     });
-    kb.role_of(RoleKind::Vector, "decode", threads(4, 152), |r| {
+    kb.role_of(RoleKind::Vector, "decode", Threads { warps: 4, ..Threads::default() }, |r| {
         let row = s.row(r);
         s.blocks(r, &row, |r, block| {
             let keys = r.acquire(kv_ring);
@@ -293,7 +299,7 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
             r.pass(keys);
         });
     });
-    kb.role_of(RoleKind::Matrix, "scores", one_warp, |r| {
+    kb.role(RoleKind::Matrix, "scores", |r| {
         let row = s.row(r);
         let (one, all) = (r.index_const(1), r.index_const(KEYS as i64));
         let q = r.take(q_ring);
@@ -306,7 +312,7 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
         });
         r.release(q);
     });
-    kb.role_of(RoleKind::Matrix, "values", one_warp, |r| {
+    kb.role(RoleKind::Matrix, "values", |r| {
         let row = s.row(r);
         let width = r.index_const(dim as i64);
         let o = r.acquire(o_ring);
@@ -322,7 +328,7 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
             r.pass(o);
         });
     });
-    kb.role_of(RoleKind::Vector, "softmax", threads(4, 240), |r| {
+    kb.role_of(RoleKind::Vector, "softmax", four_warps, |r| {
         let row = s.row(r);
         let zero = row.zero;
         let piece = dim.min(PIECE);
@@ -337,12 +343,14 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
             r.release(scores);
             let x = r.zip(x, factor, Binary::Mul);
             // Columns past the last key, and keys of rows of zeros that stand for padding.
-            let n = block.count(r, block.at, KEYS);
             let x = match (block.second, s.second) {
                 (true, Second::Selected { list, .. }) => {
                     r.mask_ids(x, list, &[row.row, block.at], f32::NEG_INFINITY)
                 }
-                (_, _) => r.mask_cols(x, n, f32::NEG_INFINITY),
+                (_, _) => {
+                    let n = block.count(r, block.at, KEYS);
+                    r.mask_cols(x, n, f32::NEG_INFINITY)
+                }
             };
             let here = r.reduce(x, Reduce::Max, 1);
             let before = r.slot_load(top, zero, zero, HEADS, 1);

@@ -61,6 +61,8 @@ pub(crate) enum Ter {
     Mad,
     MadWide,
     Fma,
+    /// Product of two binary16, exact, plus an f32.
+    FmaF16,
     Prmt,
     /// The table is indexed by bits of 0xf0, 0xcc and 0xaa.
     Lop3(u8),
@@ -389,6 +391,7 @@ fn ternary(l: &mut Line<'_, '_>, op: Ter, ty: Ty, dst: Reg, [a, b, c]: [Operand;
         Ter::Mad => ("mad.lo", int),
         Ter::MadWide => ("mad.wide", matches!(ty, Ty::U32 | Ty::S32)),
         Ter::Fma => ("fma.rn", fused),
+        Ter::FmaF16 => ("fma.rn", ty == Ty::F32),
         Ter::Prmt => ("prmt", ty == Ty::B32),
         Ter::Lop3(_) => ("lop3", ty == Ty::B32),
         Ter::Bfe => ("bfe", matches!(ty, Ty::U32 | Ty::S32 | Ty::U64 | Ty::S64)),
@@ -412,6 +415,10 @@ fn ternary(l: &mut Line<'_, '_>, op: Ter, ty: Ty, dst: Reg, [a, b, c]: [Operand;
         }
         Ter::Dp4a => {
             l.ty(ty).dst(dst, ty).src(a, Ty::B32).src(b, Ty::B32).src(c, ty);
+        }
+        Ter::FmaF16 => {
+            l.ty(Ty::F16).needs(8, 6, Feature::Sm100).dst(dst, ty);
+            l.src(a, Ty::F16).src(b, Ty::F16).src(c, ty);
         }
         Ter::Max3 | Ter::Min3 => {
             l.needs(8, 8, Feature::Sm100).dst(dst, ty).src(a, ty).src(b, ty).src(c, ty);

@@ -122,6 +122,8 @@ methods! { ternary:
     max3_f32 max3_f32_to Max3 F32 -> F32;
     /// The smallest of three; PTX 8.8.
     min3_f32 min3_f32_to Min3 F32 -> F32;
+    /// `a·b + c` of two binary16 in 16-bit registers and an f32, rounded once.
+    fma_f32_f16 fma_f32_f16_to FmaF16 F32 -> F32;
 }
 
 impl Asm {

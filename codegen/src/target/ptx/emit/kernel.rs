@@ -11,7 +11,7 @@ use crate::target::ptx::isa::{Asm, Class, Cmp, Entry, ParamKind as Kind, Special
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use tessera_ir::machine::sm100;
-use tessera_ir::tile::{Kernel, Op, Stmt};
+use tessera_ir::tile::{Kernel, Op, RoleKind, Stmt};
 use tessera_ir::{Dim, Sym};
 
 /// Emits `kernel`.
@@ -52,6 +52,7 @@ pub(in crate::target::ptx) fn emit(kernel: &Kernel, family: &str) -> std::result
         values: vec![None; value_count(kernel)],
         uses: uses(kernel),
         vector: vector::State::default(),
+        folded: None,
         faults: Vec::new(),
     };
     if let Err(reason) = e.body(&starts) {
@@ -257,6 +258,10 @@ impl Emitter<'_> {
             self.team = Team { role: *role, warps: of.warps as u32, thread, lane: whole.lane, warp, barrier };
             barrier += 1;
             self.vector = vector::State::default();
+            self.folded = None;
+            if of.kind == RoleKind::Vector && sm100::folded_role(self.kernel, *role) {
+                self.folded_start();
+            }
             if early && self.reads_activations() {
                 self.asm.griddep_wait();
             }

@@ -103,9 +103,8 @@ impl Emitter<'_> {
             strides.push(row_dim.mul(pitch));
             box_dims.push(boxes);
         }
-        let n = self.maps.specs.len();
-        let spec = TensorMapSpec {
-            param: format!("map{n}"),
+        self.declared_map(TensorMapSpec {
+            param: String::new(),
             tensor: param.name.clone(),
             plane: 0,
             offset: 0,
@@ -116,7 +115,11 @@ impl Emitter<'_> {
             box_dims,
             swizzle: boxed.swizzle,
             fill: MapFill::Zero,
-        };
+        })
+    }
+    /// The map that `spec` describes, named by its number; declares it the first time.
+    pub(super) fn declared_map(&mut self, spec: TensorMapSpec) -> Symbol {
+        let spec = TensorMapSpec { param: format!("map{}", self.maps.specs.len()), ..spec };
         let same = |s: &TensorMapSpec| TensorMapSpec { param: spec.param.clone(), ..s.clone() } == spec;
         if let Some(i) = self.maps.specs.iter().position(same) {
             return self.maps.symbols[i];

@@ -13,9 +13,9 @@ use tessera_ir::tile::{Op, Ring, Stmt, Value};
 use tessera_ir::{Elem, Format};
 
 /// Upper word of operand descriptors: K-major, 128-byte swizzle, 1024 bytes from eight rows to the next, version 1.
-const OPERAND_HIGH: i64 = 0x4000_4040;
+pub(super) const OPERAND_HIGH: i64 = 0x4000_4040;
 /// Added to the lower word: the unused leading offset is written as 1.
-const OPERAND_LOW: i64 = 0x1_0000;
+pub(super) const OPERAND_LOW: i64 = 0x1_0000;
 /// Upper word of scale descriptors: no swizzle, 128 bytes from eight rows to the next.
 const SCALE_HIGH: i64 = 0x0000_4008;
 /// Bytes of a row of an operand.
@@ -99,8 +99,9 @@ impl Emitter<'_> {
     /// Makes, ahead of a loop, the instruction descriptors that its body needs.
     pub(super) fn products_before_loop(&mut self, body: &[Stmt]) -> Result<()> {
         for node in nodes_of(body) {
-            if let Op::MmaTile { a, b, n, .. } = &node.op
+            if let Op::MmaTile { acc, a, b, n, .. } = &node.op
                 && self.ix(*n).is_ok()
+                && ring_of_slot(self.kernel, *acc).is_some_and(|r| self.kernel.rings[r].slot.rows == 128)
                 && let (Some(a), Some(b)) = (self.format_of(*a), self.format_of(*b))
                 && let Some(kind) = Kind::of(a, b)
             {
@@ -227,12 +228,12 @@ impl Emitter<'_> {
 }
 
 /// Address of a slot in units of 16 bytes; what is constant stays apart.
-fn low(asm: &mut Asm, held: Held) -> (Reg, i64) {
+pub(super) fn low(asm: &mut Asm, held: Held) -> (Reg, i64) {
     (asm.shr_u32(held.base, 4), held.offset / 16)
 }
 
 /// A shared-memory descriptor `by` units of 16 bytes on.
-fn descriptor(asm: &mut Asm, (base, offset): (Reg, i64), by: i64, plus: i64, high: i64) -> Reg {
+pub(super) fn descriptor(asm: &mut Asm, (base, offset): (Reg, i64), by: i64, plus: i64, high: i64) -> Reg {
     let low = asm.add_u32(base, offset + by + plus);
     asm.join2(low, high)
 }

@@ -13,16 +13,20 @@
 //! | `slots.rs` | waiting for slots and giving them away |
 //! | `setup.rs` | barriers and tensor memory, before and after the roles |
 //! | `copy.rs`, `maps.rs` | bulk copies, gathered rows, scales; tensor maps |
-//! | `matrix.rs` | products on the matrix unit |
+//! | `matrix.rs`, `matrix_ws.rs` | products on the matrix unit: of 128 rows, of 64 |
+//! | `records.rs`, `decode.rs` | raw cache records: gathered, decoded |
 //! | `vector/` | tiles in registers and what vector roles do with them |
 
 mod copy;
+mod decode;
 mod grid;
 mod index;
 mod kernel;
 mod maps;
 mod matrix;
+mod matrix_ws;
 mod program;
+mod records;
 mod rings;
 mod select;
 mod setup;
@@ -121,6 +125,8 @@ struct Emitter<'k> {
     /// How often each value is an operand.
     uses: Vec<Uses>,
     vector: vector::State,
+    /// Tiles of a role that works on folded accumulators.
+    folded: Option<vector::folded::Folded>,
     faults: Vec<Unsupported>,
 }
 

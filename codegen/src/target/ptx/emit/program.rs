@@ -2,7 +2,7 @@
 
 use super::index::Ix;
 use super::slots::Give;
-use super::{Bound, Emitter, Result, foreign, unsupported};
+use super::{Bound, Emitter, Result, foreign, unsupported, vector};
 use crate::error::Unsupported;
 use crate::target::ptx::isa::{Class, Cmp, Ty};
 use tessera_ir::tile::{Node, Op, Stmt, Value, print_node};
@@ -41,7 +41,9 @@ impl<'k> Emitter<'k> {
         self.vector.hazards.unknown();
         let (known, strides) = (self.values.clone(), self.vector.strides());
         self.bind(var, Bound::Index(Ix::word(counter, lo.range().0, hi.range().1)));
+        self.folded_enter(body)?;
         self.block(body);
+        self.folded_leave();
         self.values = known;
         self.vector.restore(strides);
         self.asm.add_s32_to(counter, counter, step);
@@ -83,6 +85,9 @@ impl<'k> Emitter<'k> {
             let text = print_node(self.kernel, node);
             self.asm.comment(text.trim());
         }
+        if self.folded.is_some() && vector::folded::on_tiles(node) {
+            return self.folded_node(node);
+        }
         match &node.op {
             Op::IndexConst { value } => {
                 self.bind(v, Bound::Index(Ix::constant(*value)));
@@ -110,11 +115,15 @@ impl<'k> Emitter<'k> {
             Op::IndexRead { view, at } => self.index_read(v, *view, at),
             Op::IndexWrite { value, view, at } => self.index_write(*value, *view, at),
 
+            Op::Acquire { ring } if self.folded_acquire(*ring, v) => Ok(()),
             Op::Acquire { ring } if self.keeps(*ring) => self.own_slot(v, *ring),
             Op::Acquire { ring } => self.slot_begin(*ring, v, false),
             Op::Take { ring } => {
                 let again = self.begins(*ring);
                 self.slot_begin(*ring, v, again)
+            }
+            Op::Release { slot } | Op::Pass { slot } | Op::Return { slot } if self.folded_give(*slot) => {
+                Ok(())
             }
             Op::Release { slot } if self.held(*slot).is_err() => self.own_given(*slot, &node.op),
             Op::Release { slot } => self.slot_give(*slot, Give::Release),
@@ -122,8 +131,15 @@ impl<'k> Emitter<'k> {
             Op::Return { slot } => self.slot_give(*slot, Give::Return),
 
             Op::CopyTile { view, at, slot, part } => self.copy_tile(*view, at, *slot, *part),
+            Op::CopyRows { slot, .. } | Op::CopyWrap { slot, .. } if self.is_raw(*slot) => {
+                self.copy_records(&node.op)
+            }
             Op::CopyRows { .. } => self.copy_rows(&node.op),
-            Op::CopyWrap { .. } | Op::Decode { .. } => Err(foreign(&node.op)),
+            Op::CopyWrap { .. } => Err(foreign(&node.op)),
+            Op::Decode { from, to, row } => self.decode_records(*from, *to, *row),
+            Op::MmaTile { acc, a, b, n: _, first, trans } if self.is_folded(*acc) => {
+                self.mma_folded(*acc, (*a, *b), *first, *trans)
+            }
             Op::MmaTile { acc, a, b, n, first, trans: false } => self.mma_tile(*acc, (*a, *b), *n, *first),
             Op::MmaTile { .. } => Err(foreign(&node.op)),
 

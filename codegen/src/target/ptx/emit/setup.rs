@@ -89,13 +89,7 @@ impl Emitter<'_> {
             Some(Layout::Blocks128 | Layout::Split3 | Layout::Panels16) | None => true,
             Some(Layout::Rows | Layout::Pitch16 | Layout::Split) => false,
         };
-        match self.role().kind {
-            // Its operands come through rings.
-            RoleKind::Matrix => false,
-            RoleKind::Copy | RoleKind::Vector => {
-                nodes(self.kernel, self.team.role).iter().any(|n| !n.op.operands().iter().all(weight))
-            }
-        }
+        nodes(self.kernel, self.team.role).iter().any(|n| !n.op.operands().iter().all(weight))
     }
 
     /// Begins a role. In warps that issue bulk copies or products one lane does so; the warp stays together, so that the

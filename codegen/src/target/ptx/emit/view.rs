@@ -41,7 +41,12 @@ pub(super) struct Scales {
 
 /// How rows of `ty` lie; `None` for layouts that only the matrix unit reads.
 pub(super) fn pitches(ty: &TensorType) -> Option<Pitches> {
-    let cols = ty.shape.last()?.fixed()?;
+    // A list has one row, whatever its length.
+    let cols = match ty.shape.as_slice() {
+        [length] => length.fixed().unwrap_or(0),
+        [.., cols] => cols.fixed()?,
+        [] => return None,
+    };
     let format = ty.format;
     let codes = cols.checked_mul(format.elem.bits())?.div_ceil(8);
     let groups = format.group.map(|g| cols / g.cols);

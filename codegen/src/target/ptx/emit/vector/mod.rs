@@ -11,11 +11,13 @@
 //! | `reduce.rs` | sums, maxima and dots in the order the role's lanes say |
 //! | `quant.rs` | casts to formats and back |
 //! | `rope.rs` | angles and rotations |
+//! | `folded/` | tiles of folded accumulators, whole roles of them |
 //! | `lists.rs` | selections from rows in memory, the sort of choices |
 //! | `select.rs` | rankings |
 
 mod arith;
 mod flat;
+pub(super) mod folded;
 mod lanes;
 mod lists;
 mod math;

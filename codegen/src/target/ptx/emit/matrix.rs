@@ -228,12 +228,12 @@ impl Emitter<'_> {
 }
 
 /// Address of a slot in units of 16 bytes; what is constant stays apart.
-pub(super) fn low(asm: &mut Asm, held: Held) -> (Reg, i64) {
+fn low(asm: &mut Asm, held: Held) -> (Reg, i64) {
     (asm.shr_u32(held.base, 4), held.offset / 16)
 }
 
 /// A shared-memory descriptor `by` units of 16 bytes on.
-pub(super) fn descriptor(asm: &mut Asm, (base, offset): (Reg, i64), by: i64, plus: i64, high: i64) -> Reg {
+fn descriptor(asm: &mut Asm, (base, offset): (Reg, i64), by: i64, plus: i64, high: i64) -> Reg {
     let low = asm.add_u32(base, offset + by + plus);
     asm.join2(low, high)
 }

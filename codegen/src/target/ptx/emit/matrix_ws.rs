@@ -6,9 +6,10 @@
 //! read with the other major: 64 columns by 8 rows of K are one swizzle atom of 1024 bytes, 8 rows further on the next, 64 columns
 //! further on the next tile (PTX ISA, canonical layouts).
 
-use super::matrix::{OPERAND_HIGH, OPERAND_LOW, descriptor, low};
+use super::matrix::{OPERAND_HIGH, OPERAND_LOW};
+use super::slots::Held;
 use super::{Emitter, Result, unsupported};
-use crate::target::ptx::isa::{Cmp, CtaGroup, Mma, MmaA, MmaKind, Operand, Ty};
+use crate::target::ptx::isa::{Asm, Cmp, CtaGroup, Mma, MmaA, MmaKind, Operand, Reg, Ty};
 use tessera_ir::Format;
 use tessera_ir::tile::{Ring, Value};
 
@@ -60,19 +61,19 @@ impl Emitter<'_> {
                 asm.setp(Cmp::Eq, Ty::S32, first, 0i64).into()
             }
         };
-        let (low_a, low_b) = (low(asm, a), low(asm, b));
         let tile = |r: &Ring| (r.slot.rows.next_multiple_of(8) * ROW / 16) as i64;
         let (tile_a, tile_b) = (tile(&ra), tile(&rb));
         let word = DESCRIPTOR | (piece as i64 >> 3) << 17 | if trans { TRANSPOSED } else { 0 };
         let idesc = asm.mov_b32(word);
         // The leading offset is the distance of tiles where the major is the other one, else unused and 1.
         let leading = if trans { tile_b << 16 } else { OPERAND_LOW };
+        let (from_a, from_b) = (start(asm, a, OPERAND_LOW), start(asm, b, leading));
         for part in 0..cols / piece {
             let d = self.asm.fold_add(acc.base, acc.offset + (part * piece / 2) as i64);
             let d = self.asm.in_reg(Ty::B32, d);
             for k in 0..depth / STEP {
                 let along = |tile: i64| (k / 4) as i64 * tile + (k % 4) as i64 * 2;
-                let from_b = if trans {
+                let down = if trans {
                     (part * piece / TILE) as i64 * tile_b + (k * STEP * ROW / 16) as i64
                 } else {
                     (part * piece * ROW / 16) as i64 + along(tile_b)
@@ -82,8 +83,8 @@ impl Emitter<'_> {
                     group: CtaGroup::One,
                     kind: MmaKind::F16,
                     d,
-                    a: MmaA::Shared(descriptor(asm, low_a, along(tile_a), OPERAND_LOW, OPERAND_HIGH)),
-                    b: descriptor(asm, low_b, from_b, leading, OPERAND_HIGH),
+                    a: MmaA::Shared(moved(asm, from_a, along(tile_a))),
+                    b: moved(asm, from_b, down),
                     idesc,
                     scales: None,
                     accumulate: if k > 0 { Operand::Int(1) } else { again },
@@ -94,6 +95,19 @@ impl Emitter<'_> {
         }
         Ok(())
     }
+}
+
+/// The descriptor of a slot's start.
+fn start(asm: &mut Asm, held: Held, leading: i64) -> Reg {
+    let low = asm.shr_u32(held.base, 4);
+    let low = asm.add_u32(low, held.offset / 16 + leading);
+    asm.join2(low, OPERAND_HIGH)
+}
+
+/// The descriptor `by` units of 16 bytes on: one 64-bit addition, whose carry stays in the lower word, since addresses have
+/// 14 bits there. The assembler keeps fewer registers alive than with the words apart.
+fn moved(asm: &mut Asm, from: Reg, by: i64) -> Reg {
+    if by == 0 { from } else { asm.add_s64(from, by) }
 }
 
 /// Whether the product is one of two bf16 operands into a folded accumulator.

@@ -68,6 +68,43 @@ fn every_kernel_of_a_graph_is_a_sound_file_of_its_own() {
     assert!(families.len() >= 8, "{families:?}");
 }
 
+/// The same for SM100: a kernel's text gives the PTX that the graph gives, with its launch, and no code for another machine.
+#[test]
+fn every_kernel_of_a_graph_becomes_ptx() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), "graph.tir", &graph("step", "ref"));
+    let build = |emit: &str| {
+        let args = ["--target", "sm_100a", "--rows", "64", "--emit", emit, "--json"];
+        run("build", &file, &args).expect(0).json()["kernels"].as_array().unwrap().clone()
+    };
+    let (tiles, codes) = (build("tile"), build("ptx"));
+    assert!(tiles.len() > 20 && tiles.len() == codes.len());
+    let mut families: Vec<&str> = Vec::new();
+    for (tile, code) in tiles.iter().zip(&codes) {
+        let family = tile["family"].as_str().unwrap();
+        if families.contains(&family) {
+            continue;
+        }
+        families.push(family);
+        let text = tile["text"].as_str().unwrap();
+        let file = write(folder.path(), "kernel.tile", text);
+        run("check", &file, &["--json"]).expect(0).json();
+        let emit =
+            |emit: &str| run("build", &file, &["--target", "sm_100a", "--emit", emit]).expect(0).stdout;
+        assert_eq!(emit("tile"), text, "printing is canonical");
+        assert_eq!(emit("ptx"), code["text"].as_str().unwrap(), "{family}");
+        assert!(
+            code["text"].as_str().unwrap().contains(&format!(".entry {}", code["name"].as_str().unwrap()))
+        );
+        assert_eq!(code["launch"]["family"], family);
+        let other = run("build", &file, &["--target", "cpu", "--emit", "clif"]).expect(2);
+        assert!(other.stderr.contains("use --target sm_100a"), "{other:?}");
+        run("build", &file, &["--target", "sm_100a", "--emit", "clif"]).expect(2);
+        run("build", &file, &["--target", "sm_100a", "--rows", "1"]).expect(2);
+    }
+    assert!(families.len() >= 9, "{families:?}");
+}
+
 #[test]
 fn what_build_prints_can_be_checked_as_it_is() {
     let folder = tempfile::tempdir().unwrap();

@@ -75,7 +75,7 @@ impl Plan {
             plan.check(name, &fused)?;
             match machine {
                 Machine::Cpu(config) => {
-                    plan.add(name, fused, None, &|f, m| schedule(f, m, config).map_err(Error::Schedule))?;
+                    plan.add(name, fused, None, &|f, m| schedule(f, m, config))?;
                 }
                 Machine::Sm100(knobs) => plan.add_each(name, &fused, knobs)?,
             }
@@ -86,7 +86,7 @@ impl Plan {
     /// Schedules the fragments of a module once for each of the knobs.
     fn add_each(&mut self, name: &str, fused: &Fused, all: &[Knobs]) -> Result<(), Error> {
         for knobs in all {
-            let schedule = |f, m: &_| sm100::schedule(f, m, knobs).map_err(Error::Schedule);
+            let schedule = |f, m: &_| sm100::schedule(f, m, knobs);
             self.add(&format!("{name}_r{}", knobs.rows), fused.clone(), Some(knobs.rows), &schedule)?;
         }
         Ok(())
@@ -114,7 +114,13 @@ impl Plan {
     ) -> Result<(), Error> {
         let suffix = rows.map_or_else(String::new, |rows| format!("_r{rows}"));
         let mut of = Vec::with_capacity(fused.fragments.len());
+        let mut faults = Vec::new();
+        // Fragments without a schedule: each is told once.
+        let mut failed: Vec<(Family, &Module)> = Vec::new();
         for f in &fused.fragments {
+            if failed.iter().any(|(family, module)| *family == f.family && same(module, &f.module)) {
+                continue;
+            }
             let alike: Vec<usize> = (0..self.kernels.len())
                 .filter(|k| {
                     self.kernels[*k].family == f.family && same(&self.kernels[*k].fragment, &f.module)
@@ -130,14 +136,22 @@ impl Plan {
                 None => {
                     let stems: BTreeSet<&str> = self.kernels.iter().map(|k| k.stem.as_str()).collect();
                     let prefix = format!("{}_", f.family);
-                    let ordinal = stems.iter().filter(|s| numbered(s, &prefix)).count();
+                    let before = failed.iter().filter(|(family, _)| *family == f.family).count();
+                    let ordinal = stems.iter().filter(|s| numbered(s, &prefix)).count() + before;
                     format!("{prefix}{ordinal}")
                 }
             };
             let mut fragment = (*f.module).clone();
             fragment.name = format!("{stem}{suffix}");
             let fragment = tessera_ir::graph::verify(fragment).map_err(Error::Verify)?;
-            let mut kernel = schedule(f.family, &fragment)?;
+            let mut kernel = match schedule(f.family, &fragment) {
+                Ok(kernel) => kernel,
+                Err(fault) => {
+                    failed.push((f.family, &f.module));
+                    faults.push(fault);
+                    continue;
+                }
+            };
             let equal = alike.into_iter().find(|k| {
                 let other = &self.kernels[*k].kernel;
                 let name = std::mem::replace(&mut kernel.name, other.name.clone());
@@ -160,8 +174,14 @@ impl Plan {
                 }
             });
         }
-        self.modules.push((name.to_owned(), fused, of));
-        Ok(())
+        match faults.len() {
+            0 => {
+                self.modules.push((name.to_owned(), fused, of));
+                Ok(())
+            }
+            1 => Err(Error::Schedule(faults.remove(0))),
+            _ => Err(Error::Schedules(faults)),
+        }
     }
 
     /// Emits the kernels and lays out the programs.
@@ -229,7 +249,7 @@ fn kind_of(kind: DeclKind) -> BufferKind {
 }
 
 /// How a fragment is scheduled.
-type Schedule<'a> = dyn Fn(Family, &Verified<Module>) -> Result<tile::Kernel, Error> + 'a;
+type Schedule<'a> = dyn Fn(Family, &Verified<Module>) -> Result<tile::Kernel, tessera_kernels::Error> + 'a;
 
 /// What a plan is made for.
 enum Machine<'a> {

@@ -29,6 +29,9 @@ pub enum Error {
     /// No schedule for a fragment.
     #[error(transparent)]
     Schedule(#[from] tessera_kernels::Error),
+    /// No schedule for several fragments.
+    #[error("{} fragments have no schedule:{}", .0.len(), .0.iter().map(|fault| format!("\n  {fault}")).collect::<String>())]
+    Schedules(Vec<tessera_kernels::Error>),
     /// A schedule made an invalid kernel: a bug of the schedule.
     #[error("a schedule made an invalid kernel (a bug in the compiler):\n{0}")]
     Tile(tessera_ir::tile::VerifyErrors),

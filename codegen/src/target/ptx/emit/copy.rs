@@ -71,6 +71,16 @@ fn copied_bytes(kernel: &Kernel, op: &Op, ring: &Ring) -> u32 {
     codes + scales
 }
 
+/// Bytes from one row's scales to the next row's.
+fn scale_pitch(param: &Param) -> usize {
+    let cols = param.ty.shape.last().and_then(Dim::fixed).unwrap_or(1);
+    let count = param.ty.format.group.map_or(0, |g| cols / g.cols);
+    match param.ty.layout {
+        Layout::Split => count.next_multiple_of(4),
+        Layout::Rows | Layout::Panels16 | Layout::Blocks128 | Layout::Pitch16 | Layout::Split3 => count,
+    }
+}
+
 /// The key of a list of gathered rows: list, place in it, live rows, rows of the slot, rows an entry stands for.
 type Key = (Value, Vec<Value>, Value, usize, usize);
 
@@ -115,11 +125,10 @@ impl Emitter<'_> {
                 let [outer @ .., row, col] = at.as_slice() else {
                     return Err(unsupported("scales of a list"));
                 };
-                if !outer.is_empty() {
-                    return Err(unsupported("scales of a list of matrices"));
-                }
+                let plane = self.plane(view, 1)?;
+                let plane = self.matrix_at(plane, &param, outer);
                 let rows = self.rows_from(&param, *row, ring.slot.rows);
-                self.scales_of_rows(view, &param, &rows, *col, held, &ring)
+                self.scales_of_rows(plane, &param, &rows, *col, held, &ring)
             }
             Part::Codes => self.box_of(&param, &at, held, &ring),
             Part::All if param.ty.format.group.is_none() || param.ty.layout == Layout::Blocks128 => {
@@ -145,7 +154,10 @@ impl Emitter<'_> {
         }
         let rows = self.lane_rows(&key)?;
         match part {
-            Part::Scales => self.scales_of_rows(*view, &param, &rows, col, held, &ring),
+            Part::Scales => {
+                let plane = self.plane(*view, 1)?;
+                self.scales_of_rows(plane, &param, &rows, col, held, &ring)
+            }
             Part::All | Part::Codes => self.list_of_rows(*view, &param, &rows, col, held, &ring),
         }
     }
@@ -330,10 +342,29 @@ impl Emitter<'_> {
         }
         Ok(())
     }
+    /// Address of the scales of matrix `outer` of a list of matrices.
+    fn matrix_at(&mut self, plane: Reg, param: &Param, outer: &[Operand]) -> Reg {
+        let dims = &param.ty.shape;
+        let mut number = Operand::Int(0);
+        for (at, dim) in outer.iter().zip(dims) {
+            let dim = self.dim(dim).low();
+            number = self.asm.fold_mul(number, dim);
+            number = self.asm.fold_add(number, *at);
+        }
+        if number.int() == Some(0) {
+            return plane;
+        }
+        let rows = self.dim(&dims[outer.len()]).low();
+        let asm = &mut self.asm;
+        let rows = asm.in_reg(Ty::U32, rows);
+        let bytes = asm.mul_wide_u32(rows, scale_pitch(param) as u32);
+        let number = asm.u64_u32(number);
+        asm.mad_s64(number, bytes, plane)
+    }
     /// Scales of the rows in `rows` for one block of 128 columns from `col` on.
     fn scales_of_rows(
         &mut self,
-        view: Value,
+        plane: Reg,
         param: &Param,
         rows: &[Reg],
         col: Operand,
@@ -343,13 +374,12 @@ impl Emitter<'_> {
         let slot = slot_of(ring)?;
         let group = param.ty.format.group.ok_or_else(|| unsupported("scales of a plain format"))?;
         let cols = param.ty.shape.last().and_then(Dim::fixed).unwrap_or(1);
-        let pitch = cols / group.cols;
-        let plane = self.plane(view, 1)?;
+        let (count, pitch) = (cols / group.cols, scale_pitch(param));
         let lane = self.team.lane;
         let asm = &mut self.asm;
         let first = asm.fold_div(col, group.cols as i64);
         // Whole words where rows of scales are made of them, else byte by byte.
-        let whole = pitch.is_multiple_of(4);
+        let whole = count.is_multiple_of(4);
         let mut words = Vec::with_capacity(rows.len());
         for row in rows {
             let word = asm.mov_b32(0i64);
@@ -359,7 +389,7 @@ impl Emitter<'_> {
             for j in 0..if whole { 1 } else { 4 } {
                 let n = asm.fold_add(first, j);
                 let n = asm.in_reg(Ty::U32, n);
-                let there = [n.into(), Operand::Int(pitch as i64)];
+                let there = [n.into(), Operand::Int(count as i64)];
                 let there = asm.setp_with(Cmp::Lt, Ty::U32, there, Logic::And, (live, true));
                 if whole {
                     asm.guard(there, |asm| asm.ld_to(&[word], Space::Global, Ty::B32, from.at(0)));

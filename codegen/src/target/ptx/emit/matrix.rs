@@ -14,6 +14,8 @@ use tessera_ir::{Elem, Format};
 
 /// Upper word of operand descriptors: K-major, 128-byte swizzle, 1024 bytes from eight rows to the next, version 1.
 pub(super) const OPERAND_HIGH: i64 = 0x4000_4040;
+/// The same for dense four-bit codes: 64-byte swizzle, 512 bytes from eight rows to the next.
+const DENSE_HIGH: i64 = 0x8000_4020;
 /// Added to the lower word: the unused leading offset is written as 1.
 pub(super) const OPERAND_LOW: i64 = 0x1_0000;
 /// Upper word of scale descriptors: no swizzle, 128 bytes from eight rows to the next.
@@ -30,6 +32,11 @@ const BLOCK: usize = 512;
 pub(super) enum Kind {
     /// e4m3 or e2m1 codes in slots of a byte, one scale for 32.
     Mx8 { a: u32, b: u32 },
+    /// Dense e2m1 codes, two scales for the 64 columns of a step.
+    Mx4 {
+        /// Steps of the slots' columns.
+        steps: u32,
+    },
     /// bf16.
     Bf16,
     /// bf16 times the three bf16 parts of an f32 weight.
@@ -38,7 +45,9 @@ pub(super) enum Kind {
 
 impl Kind {
     /// The kind that multiplies these formats, if this module has one.
-    pub(super) fn of(a: Format, b: Format) -> Option<Kind> {
+    pub(super) fn of(a: &Ring, b: &Ring) -> Option<Kind> {
+        let cols = a.slot.cols.fixed()? as u32;
+        let (a, b) = (a.slot.format, b.slot.format);
         let code = |f: Format| match f.elem {
             Elem::E4m3 => Some(0),
             Elem::E2m1 => Some(5),
@@ -48,6 +57,7 @@ impl Kind {
             (Format::W8 | Format::MX4 | Format::MX8, Format::W8 | Format::MX4 | Format::MX8) => {
                 Some(Kind::Mx8 { a: code(a)?, b: code(b)? })
             }
+            (Format::INDEX4, Format::INDEX4) if cols <= 128 => Some(Kind::Mx4 { steps: cols.div_ceil(64) }),
             (Format::BF16, Format::BF16) => Some(Kind::Bf16),
             (Format::BF16, Format::F32) => Some(Kind::Split),
             (_, _) => None,
@@ -56,6 +66,7 @@ impl Kind {
     fn unit(self) -> MmaKind {
         match self {
             Kind::Mx8 { .. } => MmaKind::Mxf8f6f4,
+            Kind::Mx4 { .. } => MmaKind::Mxf4,
             Kind::Bf16 | Kind::Split => MmaKind::F16,
         }
     }
@@ -63,6 +74,7 @@ impl Kind {
     fn descriptor(self) -> u32 {
         match self {
             Kind::Mx8 { a, b } => a << 7 | b << 10 | 1 << 23 | 1 << 27,
+            Kind::Mx4 { .. } => 1 << 7 | 1 << 10 | 1 << 23 | 1 << 27,
             Kind::Bf16 | Kind::Split => 1 << 4 | 1 << 7 | 1 << 10 | 8 << 24,
         }
     }
@@ -70,7 +82,23 @@ impl Kind {
     fn step(self, k: u32) -> u32 {
         match self {
             Kind::Mx8 { .. } => k << 29 | k << 4,
+            // Two bytes a step.
+            Kind::Mx4 { .. } => (2 * k) << 29 | (2 * k) << 4,
             Kind::Bf16 | Kind::Split => 0,
+        }
+    }
+    /// Steps of 32 bytes along K.
+    fn steps(self) -> u32 {
+        match self {
+            Kind::Mx8 { .. } | Kind::Bf16 | Kind::Split => 4,
+            Kind::Mx4 { steps } => steps,
+        }
+    }
+    /// Upper word of the operands' descriptors.
+    fn operand_high(self) -> i64 {
+        match self {
+            Kind::Mx8 { .. } | Kind::Bf16 | Kind::Split => OPERAND_HIGH,
+            Kind::Mx4 { .. } => DENSE_HIGH,
         }
     }
 }
@@ -102,7 +130,7 @@ impl Emitter<'_> {
             if let Op::MmaTile { acc, a, b, n, .. } = &node.op
                 && self.ix(*n).is_ok()
                 && ring_of_slot(self.kernel, *acc).is_some_and(|r| self.kernel.rings[r].slot.rows == 128)
-                && let (Some(a), Some(b)) = (self.format_of(*a), self.format_of(*b))
+                && let (Some(a), Some(b)) = (self.ring_named(*a), self.ring_named(*b))
                 && let Some(kind) = Kind::of(a, b)
             {
                 self.descriptors(kind, *n)?;
@@ -110,9 +138,9 @@ impl Emitter<'_> {
         }
         Ok(())
     }
-    /// Format of the slot that value `v` names.
-    fn format_of(&self, v: Value) -> Option<Format> {
-        ring_of_slot(self.kernel, v).map(|r| self.kernel.rings[r].slot.format)
+    /// The ring of the slot that value `v` names.
+    fn ring_named(&self, v: Value) -> Option<&Ring> {
+        ring_of_slot(self.kernel, v).map(|r| &self.kernel.rings[r])
     }
     fn descriptors(&mut self, kind: Kind, n: Value) -> Result<Vec<Reg>> {
         let key = (kind.descriptor(), n);
@@ -131,7 +159,7 @@ impl Emitter<'_> {
             }
         };
         let mut made: Vec<Reg> = Vec::with_capacity(4);
-        for k in 0..4 {
+        for k in 0..kind.steps() {
             match (kind.step(k), made.first()) {
                 (0, Some(first)) => made.push(*first),
                 (step, _) => made.push(asm.or_b32(columns, i64::from(kind.descriptor() | step))),
@@ -151,7 +179,7 @@ impl Emitter<'_> {
     ) -> Result<()> {
         let (acc, a, b) = (self.held(acc)?, self.held(va)?, self.held(vb)?);
         let (ra, rb) = (self.ring_held(a), self.ring_held(b));
-        let kind = Kind::of(ra.slot.format, rb.slot.format)
+        let kind = Kind::of(&ra, &rb)
             .ok_or_else(|| unsupported(format!("products of {} and {}", ra.slot.format, rb.slot.format)))?;
         if ra.slot.rows != 128 {
             return Err(unsupported(format!("products of {} rows", ra.slot.rows)));
@@ -169,16 +197,16 @@ impl Emitter<'_> {
             }
         };
         let scales = match kind {
-            Kind::Mx8 { .. } => Some((self.scales(va, a, &ra)?, self.scales(vb, b, &rb)?)),
+            Kind::Mx8 { .. } | Kind::Mx4 { .. } => Some((self.scales(va, a, &ra)?, self.scales(vb, b, &rb)?)),
             Kind::Bf16 | Kind::Split => None,
         };
         let parts = if kind == Kind::Split { 3 } else { 1 };
         let part = (rb.slot.rows.next_multiple_of(8) * ROW / 16) as i64;
-        for k in 0..4i64 {
+        for k in 0..i64::from(kind.steps()) {
             for p in 0..parts {
                 let asm = &mut self.asm;
-                let a = MmaA::Shared(descriptor(asm, low_a, 2 * k, OPERAND_LOW, OPERAND_HIGH));
-                let b = descriptor(asm, low_b, 2 * k + p * part, OPERAND_LOW, OPERAND_HIGH);
+                let a = MmaA::Shared(descriptor(asm, low_a, 2 * k, OPERAND_LOW, kind.operand_high()));
+                let b = descriptor(asm, low_b, 2 * k + p * part, OPERAND_LOW, kind.operand_high());
                 let mma = Mma {
                     group: CtaGroup::One,
                     kind: kind.unit(),

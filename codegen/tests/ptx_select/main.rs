@@ -3,28 +3,34 @@
 
 use tessera_assembler::{Error, Ptxas};
 use tessera_codegen::target::ptx::{self, PtxKernel};
-use tessera_ir::graph::{self, Builder, DeclKind, Op, Value};
+use tessera_ir::graph::{self, Builder, DeclKind, Op, Round, Value};
 use tessera_ir::{Dim, Format, TensorType, Verified, tile};
 use tessera_kernels::{Family, sm100};
 
-/// Fragments of an indexer with its numbers.
+/// An indexer's numbers.
 struct Indexer {
     name: &'static str,
-    /// Scores of a row, selected ones, candidates, scores of a block.
+    heads: usize,
+    dim: usize,
+    /// Selected entries.
     k: usize,
+    /// Candidate blocks.
     keep: usize,
+    /// Entries of a block.
     block: usize,
+    /// Positions of an entry.
     ratio: usize,
 }
 
-const RELEASED: Indexer = Indexer { name: "released", k: 512, keep: 2048, block: 8, ratio: 1 };
-const TINY: Indexer = Indexer { name: "tiny", k: 16, keep: 8, block: 4, ratio: 2 };
+const RELEASED: Indexer =
+    Indexer { name: "released", heads: 32, dim: 128, k: 512, keep: 2048, block: 8, ratio: 1 };
+const TINY: Indexer = Indexer { name: "tiny", heads: 4, dim: 32, k: 16, keep: 8, block: 4, ratio: 2 };
 
 fn input(b: &mut Builder, name: &str, shape: &[Dim], format: Format) -> Value {
     b.declare(DeclKind::Input, name, TensorType::new(shape.to_vec(), format))
 }
 
-fn scores(b: &mut Builder) -> Value {
+fn scores_of(b: &mut Builder) -> Value {
     input(b, "x0", &[Dim::sym("T"), Dim::sym("C")], Format::F32)
 }
 
@@ -38,14 +44,14 @@ fn schedule(family: Family, mut b: Builder, y: Value, rows: usize) -> Verified<t
 
 fn topk(i: &Indexer, rows: usize) -> Verified<tile::Kernel> {
     let mut b = Builder::new(&format!("topk_{}", i.name));
-    let scores = scores(&mut b);
+    let scores = scores_of(&mut b);
     let y = b.emit(Op::TopK { scores, k: i.k }, Format::I32).expect("well typed");
     schedule(Family::TopK, b, y, rows)
 }
 
 fn topk_listed(i: &Indexer, rows: usize) -> Verified<tile::Kernel> {
     let mut b = Builder::new(&format!("topk_listed_{}", i.name));
-    let scores = scores(&mut b);
+    let scores = scores_of(&mut b);
     let blocks = input(&mut b, "x1", &[Dim::sym("T"), i.keep.into()], Format::I32);
     let op = Op::IndexRestrict { scores, blocks, block: i.block };
     let scores = b.emit(op, Format::F32).expect("well typed");
@@ -55,11 +61,25 @@ fn topk_listed(i: &Indexer, rows: usize) -> Verified<tile::Kernel> {
 
 fn index_blocks(i: &Indexer, rows: usize) -> Verified<tile::Kernel> {
     let mut b = Builder::new(&format!("index_blocks_{}", i.name));
-    let scores = scores(&mut b);
+    let scores = scores_of(&mut b);
     let pos = input(&mut b, "x1", &[Dim::sym("T")], Format::I32);
     let op = Op::IndexBlocks { scores, pos, ratio: i.ratio, block: i.block, keep: i.keep };
     let y = b.emit(op, Format::I32).expect("well typed");
     schedule(Family::IndexBlocks, b, y, rows)
+}
+
+fn index_scores(i: &Indexer, rows: usize) -> Verified<tile::Kernel> {
+    let mut b = Builder::new(&format!("index_scores_{}", i.name));
+    let (t, c) = (Dim::sym("T"), Dim::sym("C"));
+    let q = input(&mut b, "x0", &[t.clone(), i.heads.into(), i.dim.into()], Format::INDEX4);
+    let weights = input(&mut b, "x1", &[t.clone(), i.heads.into()], Format::BF16);
+    let shape = [Dim::sym("S"), c.clone(), i.dim.into()];
+    let keys = b.declare(DeclKind::State, "s0", TensorType::new(shape, Format::INDEX4));
+    let seq = input(&mut b, "x2", &[t.clone()], Format::I32);
+    let pos = input(&mut b, "x3", &[t.clone()], Format::I32);
+    let op = Op::IndexScores { q, weights, keys, seq, pos, ratio: i.ratio, round: Round::Bf16 };
+    let y = b.push(op, vec![TensorType::new([t, c], Format::F32)])[0];
+    schedule(Family::IndexScores, b, y, rows)
 }
 
 fn moe_group(name: &str, choices: usize, count: usize) -> Verified<tile::Kernel> {
@@ -112,6 +132,11 @@ fn check(kernels: &[Verified<tile::Kernel>]) {
 #[test]
 fn selections() {
     check(&[topk(&RELEASED, 6), topk(&TINY, 6), topk_listed(&RELEASED, 6), topk_listed(&TINY, 6)]);
+}
+
+#[test]
+fn scores() {
+    check(&[index_scores(&RELEASED, 6), index_scores(&TINY, 6)]);
 }
 
 #[test]

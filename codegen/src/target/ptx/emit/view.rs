@@ -19,6 +19,8 @@ pub(super) struct Rows {
     pub(super) format: Format,
     /// Alignment that addresses of rows have, bytes.
     pub(super) align: usize,
+    /// Alignment of the first row, bytes.
+    pub(super) start: usize,
     /// True for memory that the kernel only reads.
     pub(super) constant: bool,
 }
@@ -107,7 +109,9 @@ impl Emitter<'_> {
         // Columns of a group begin together.
         let bytes = self.scaled(*col, bits);
         let codes = self.moved(codes, bytes);
-        let align = power(lies.codes).min((col.divisor() * bits / 8).clamp(1, 16));
+        let along = (col.divisor() * bits / 8).clamp(1, 16);
+        let align = power(lies.codes).min(along);
+        let start = power(lies.codes.saturating_mul(row.divisor())).min(along);
         let scales = match lies.scales {
             None => None,
             Some(s) => {
@@ -119,7 +123,7 @@ impl Emitter<'_> {
                 Some((address, s.pitch))
             }
         };
-        Ok(Rows { codes, pitch: lies.codes, scales, format, align, constant })
+        Ok(Rows { codes, pitch: lies.codes, scales, format, align, start, constant })
     }
 
     /// `col` elements of `bits` bits in bytes.
@@ -171,6 +175,17 @@ impl Emitter<'_> {
         let bytes = self.ix_mul(number, Ix::constant(ty.format.elem.bits() as i64 / 8));
         let base = self.plane(view, 0)?;
         Ok((self.moved(base, bytes), ty.format))
+    }
+    /// One row of `view` from `at` on, whose dimensions may all be symbolic if it is unscaled and row-major.
+    pub(super) fn one_row_at(&mut self, view: Value, at: &[Value]) -> Result<Rows> {
+        let param = self.kernel.param_of(view).ok_or_else(|| unsupported("no parameter"))?;
+        if pitches(&param.ty).is_some() {
+            return self.rows_at(view, at);
+        }
+        let constant = param.access == Access::Read;
+        let (codes, format) = self.plain_at(view, at)?;
+        let align = format.elem.bits() / 8;
+        Ok(Rows { codes, pitch: 0, scales: None, format, align, start: align, constant })
     }
     /// Element type and address of one element of an unscaled view.
     pub(super) fn element_at(&mut self, view: Value, at: &[Value]) -> Result<(Elem, Addr)> {

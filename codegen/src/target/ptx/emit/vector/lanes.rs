@@ -212,7 +212,7 @@ impl Emitter<'_> {
         rows: Value,
     ) -> Result<()> {
         let tile = self.tile_of(x)?;
-        let lies = self.rows_at(view, at)?;
+        let lies = if tile.shape.rows == 1 { self.one_row_at(view, at)? } else { self.rows_at(view, at)? };
         let live = self.ix(rows)?.low();
         let col = at.last().map(|v| self.ix(*v)).transpose()?.unwrap_or(Ix::constant(0));
         let target = Target {

@@ -47,7 +47,13 @@ impl Emitter<'_> {
             return self.bind_tile(v, Tile { shape, format, data: Data::Memory(source) });
         }
         let shape = self.shape(rows, cols)?;
-        let regs = self.fetch(&shape, &source)?;
+        let regs = if shape.form == Form::Copies && source.pitch == cols {
+            // Every thread reads everything, as one run.
+            let source = Source { align: lies.start, ..source };
+            self.load_run(source.at, &source, rows * cols, None)?
+        } else {
+            self.fetch(&shape, &source)?
+        };
         self.bind_tile(v, Tile { shape, format, data: Data::Regs(regs) })
     }
 

@@ -12,6 +12,7 @@
 //! | `quant.rs` | casts to formats and back |
 //! | `rope.rs` | angles and rotations |
 //! | `folded/` | tiles of folded accumulators, whole roles of them |
+//! | `mask.rs` | columns set to a value |
 //! | `lists.rs` | selections from rows in memory, the sort of choices |
 //! | `select.rs` | rankings |
 
@@ -20,6 +21,7 @@ mod flat;
 pub(super) mod folded;
 mod lanes;
 mod lists;
+mod mask;
 mod math;
 mod memory;
 mod quant;

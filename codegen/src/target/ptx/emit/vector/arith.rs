@@ -20,6 +20,9 @@ impl Emitter<'_> {
             return Ok(());
         }
         let tile = self.tile_of(x)?;
+        if let Some(tile) = self.map_pairs(&tile, f) {
+            return self.bind_tile(v, tile);
+        }
         let regs = self.regs(&tile)?;
         let out = regs.into_iter().map(|r| self.unary(f, r)).collect();
         self.bind_tile(v, Tile { format: Format::F32, data: Data::Regs(out), ..tile })
@@ -62,6 +65,9 @@ impl Emitter<'_> {
             return Ok(());
         }
         let (a, b) = (self.tile_of(a)?, self.tile_of(b)?);
+        if let Some(tile) = self.zip_pairs(&a, &b, f) {
+            return self.bind_tile(v, tile);
+        }
         let (rows, cols) = (a.shape.rows.max(b.shape.rows), a.shape.cols.max(b.shape.cols));
         let shape = self.shape(rows, cols)?;
         let (x, y) = (self.repeated(&a, &shape)?, self.repeated(&b, &shape)?);
@@ -163,7 +169,10 @@ impl Emitter<'_> {
                 let source = Source { at: source.at.plus(moved as i64), align, ..*source };
                 self.part(&shape, source, lazy)?
             }
-            Data::Regs(regs) => Data::Regs(self.slice_of(&own, regs, &shape, rows.0, cols.0)?),
+            Data::Regs(_) | Data::Rounded { .. } | Data::Pairs(_) | Data::Products(_) => {
+                let regs = self.regs(&tile)?;
+                Data::Regs(self.slice_of(&own, &regs, &shape, rows.0, cols.0)?)
+            }
             Data::Quantised(_) | Data::Columns(_) => return Err(unsupported("a part of a quantised tile")),
         };
         self.bind_tile(v, Tile { shape, format: tile.format, data })
@@ -227,7 +236,7 @@ impl Emitter<'_> {
                 let align = source.align.min(1 << (cols * bytes).trailing_zeros().min(4));
                 self.part(&shape, Source { pitch: cols, align, ..*source }, lazy)?
             }
-            Data::Memory(_) | Data::Regs(_) => {
+            Data::Memory(_) | Data::Regs(_) | Data::Rounded { .. } | Data::Pairs(_) | Data::Products(_) => {
                 let regs = self.regs(&tile)?;
                 Data::Regs(if own.in_sequence() && shape.in_sequence() && own.held() == shape.held() {
                     regs

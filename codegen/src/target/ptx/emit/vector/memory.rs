@@ -50,7 +50,14 @@ impl Emitter<'_> {
         let regs = if shape.form == Form::Copies && source.pitch == cols {
             // Every thread reads everything, as one run.
             let source = Source { align: lies.start, ..source };
-            self.load_run(source.at, &source, rows * cols, None)?
+            let n = rows * cols;
+            if lies.format == Format::BF16 && n.is_multiple_of(2) && lies.start >= 4 {
+                let words = Source { format: Format::I32, ..source };
+                let words = self.load_run(source.at, &words, n / 2, None)?;
+                let regs = self.halves(&words, n);
+                return self.bind_tile(v, Tile { shape, format, data: Data::Rounded { regs, words } });
+            }
+            self.load_run(source.at, &source, n, None)?
         } else {
             self.fetch(&shape, &source)?
         };

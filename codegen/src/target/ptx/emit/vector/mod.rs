@@ -12,6 +12,7 @@
 //! | `quant.rs` | casts to formats and back |
 //! | `rope.rs` | angles and rotations |
 //! | `folded/` | tiles of folded accumulators, whole roles of them |
+//! | `pairs.rs` | bf16 values two to a word |
 //! | `mask.rs` | columns set to a value |
 //! | `lists.rs` | selections from rows in memory, the sort of choices |
 //! | `select.rs` | rankings |
@@ -24,6 +25,7 @@ mod lists;
 mod mask;
 mod math;
 mod memory;
+mod pairs;
 mod quant;
 mod reduce;
 mod rope;
@@ -58,6 +60,12 @@ enum Data {
     Regs(Vec<Reg>),
     /// Memory that is read when the elements are wanted, because only parts of them may be.
     Memory(Source),
+    /// Values rounded to bf16: one f32 register for each element, and the same two to a word.
+    Rounded { regs: Vec<Reg>, words: Vec<Reg> },
+    /// Values of bf16, two to a word.
+    Pairs(Vec<Reg>),
+    /// Products of such words, not multiplied yet.
+    Products(Vec<(Reg, Reg)>),
     /// Codes and scales.
     Quantised(quant::Codes),
     /// Codes and scales of a tile with one thread for each column.
@@ -199,7 +207,9 @@ impl Emitter<'_> {
     /// A tile's values in registers.
     fn regs(&mut self, tile: &Tile) -> Result<Vec<Reg>> {
         match &tile.data {
-            Data::Regs(regs) => Ok(regs.clone()),
+            Data::Regs(regs) | Data::Rounded { regs, .. } => Ok(regs.clone()),
+            Data::Pairs(words) => Ok(self.halves(words, tile.shape.held())),
+            Data::Products(pairs) => Ok(self.multiplied_pairs(pairs, tile.shape.held())),
             Data::Splat(value) => {
                 let r = self.asm.mov_f32(*value);
                 Ok(vec![r; tile.shape.held()])

@@ -66,9 +66,11 @@ impl Emitter<'_> {
             }
             (_, Format::F32) => tile.data.clone(),
             (_, Format::BF16) if tile.format == Format::BF16 => tile.data.clone(),
+            (Data::Rounded { .. } | Data::Pairs(_), Format::BF16) => tile.data.clone(),
+            (Data::Products(pairs), Format::BF16) => self.rounded_products(pairs),
             (_, Format::BF16) => {
                 let regs = self.regs(&tile)?;
-                Data::Regs(self.rounded(&regs))
+                self.rounded(&regs)
             }
             (_, Format::MX8) if self.by_columns(&shape) && shape.rows.is_multiple_of(4) => {
                 let regs = self.regs(&tile)?;
@@ -83,16 +85,18 @@ impl Emitter<'_> {
         self.bind_tile(v, Tile { shape, format, data })
     }
 
-    /// Values rounded to bf16, as f32.
-    fn rounded(&mut self, regs: &[Reg]) -> Vec<Reg> {
-        let mut out = Vec::with_capacity(regs.len());
+    /// Values rounded to bf16.
+    fn rounded(&mut self, regs: &[Reg]) -> Data {
+        let (mut out, mut words) =
+            (Vec::with_capacity(regs.len()), Vec::with_capacity(regs.len().div_ceil(2)));
         for pair in regs.chunks(2) {
             let low = pair[0];
             let high = pair.get(1).copied().unwrap_or(low);
             let word = self.asm.bf16x2_f32(high, low);
+            words.push(word);
             out.extend(self.asm.f32_bf16x2(word).into_iter().take(pair.len()));
         }
-        out
+        Data::Rounded { regs: out, words }
     }
 
     /// `2^(byte − 127)` of a byte below 255.

@@ -82,7 +82,12 @@ impl Emitter<'_> {
         let turned = table.shape.cols;
         let source = match &table.data {
             Data::Memory(source) if source.format == Format::F32 => *source,
-            Data::Memory(_) | Data::Splat(_) | Data::Regs(_) => {
+            Data::Memory(_)
+            | Data::Splat(_)
+            | Data::Regs(_)
+            | Data::Rounded { .. }
+            | Data::Pairs(_)
+            | Data::Products(_) => {
                 let regs = self.regs(&table)?;
                 self.spread(&table.shape, &regs)?
             }

@@ -159,9 +159,9 @@ fn odd(kernel: &Kernel) -> Vec<String> {
     if kernel.local > 0 {
         reports.push(format!("{}: {} accesses of local memory", kernel.name, kernel.local));
     }
-    if kernel.lane_loops > 0 {
-        reports
-            .push(format!("{}: {} instructions are repeated for each lane", kernel.name, kernel.lane_loops));
+    if kernel.lane_mma > 0 {
+        let (name, n) = (&kernel.name, kernel.lane_mma);
+        reports.push(format!("{name}: {n} matrix instructions are repeated for each lane"));
     }
     if kernel.unknown_branches > 0 {
         reports

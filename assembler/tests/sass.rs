@@ -39,7 +39,7 @@ fn figures(l: &Loop) -> [usize; 7] {
 fn a_ring_of_one_warp() {
     let k = one(RING);
     assert_eq!((k.name.as_str(), k.instructions, k.mma, k.mma_outside_loops), ("ring", 0x90 + 1, 2, 0));
-    assert_eq!((k.local, k.lane_loops, k.unknown_branches), (0, 0, 0));
+    assert_eq!((k.local, k.lane_loops, k.lane_mma, k.unknown_branches), (0, 0, 0, 0));
     let loops: Vec<[usize; 7]> = k.loops.iter().map(figures).collect();
     let want = [[0x17, 0x1c, 0, 6, 0, 0, 6], [0x46, 0x5a, 0, 21, 4, 2, 19], [0x87, 0x89, 1, 3, 0, 0, 3]];
     assert_eq!(loops, want);
@@ -66,7 +66,8 @@ fn a_ring_of_one_warp() {
 #[test]
 fn instructions_repeated_for_each_lane_are_no_loops() {
     let k = one(LANE);
-    assert_eq!((k.instructions, k.mma, k.lane_loops), (0xa2 + 1, 2, 3));
+    // Two products and the commit.
+    assert_eq!((k.instructions, k.mma, k.lane_loops, k.lane_mma), (0xa2 + 1, 2, 3, 3));
     let steady = k.steady().unwrap();
     assert_eq!(figures(steady), [0x44, 0x6c, 0, 41, 4, 2, 39]);
 }

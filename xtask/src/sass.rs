@@ -99,8 +99,8 @@ fn human(file: &File) -> String {
         text += &format!("\n  {}\n", counts.join("  "));
         if kernel.local > 0 || kernel.lane_loops > 0 || kernel.unknown_branches > 0 {
             text += &format!(
-                "  local memory {}, loops over lanes {}, branches without targets {}\n",
-                kernel.local, kernel.lane_loops, kernel.unknown_branches
+                "  local memory {}, loops over lanes {} (with {} matrix instructions), branches without targets {}\n",
+                kernel.local, kernel.lane_loops, kernel.lane_mma, kernel.unknown_branches
             );
         }
         for l in &kernel.loops {

@@ -22,6 +22,11 @@ pub(super) fn kernel(section: &Section) -> Kernel {
         mma_outside_loops: mma - mma_in_loops,
         local: code.iter().filter(|i| matches!(base(&i.opcode), "LDL" | "STL")).count(),
         lane_loops: lanes.len(),
+        lane_mma: lanes
+            .iter()
+            .flat_map(|natural| instructions(&flow, code, &natural.blocks))
+            .filter(|i| i.opcode.starts_with("UTC"))
+            .count(),
         unknown_branches: flow.unknown,
         counts: count(code),
         loops: loops.iter().map(|natural| measure(&flow, code, natural, &loops)).collect(),

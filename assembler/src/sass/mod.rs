@@ -7,8 +7,9 @@
 //! * A **loop** is a natural loop of the control-flow graph: a branch back to an instruction that every path to the branch
 //!   passes; branches to one instruction make one loop. So code that the assembler moves out of the way belongs to the loop
 //!   that it returns to.
-//! * A **lane loop**, closed by `BRA.U.ANY`, repeats an instruction for each lane because the assembler could not prove that
-//!   one lane runs it. It counts as part of the loop around it, each instruction once; there should be none.
+//! * A **lane loop**, closed by `BRA.U.ANY`, repeats an instruction for each lane, because operands differ between lanes or
+//!   the assembler could not prove that one lane runs it. It counts as part of the loop around it, each instruction once.
+//!   Copies of gathered rows are repeated on purpose; matrix instructions should never be.
 //! * A **wait** is a loop inside a loop that only polls a barrier or a word. Where the loop can go round without it (the
 //!   first poll succeeds), it and the branch back from it are counted apart, as `waiting`; otherwise it counts as run once.
 //! * Everything else in the loop counts once, whatever its guard or branch.
@@ -88,6 +89,8 @@ pub struct Kernel {
     pub local: usize,
     /// Loops that repeat an instruction for each lane.
     pub lane_loops: usize,
+    /// Matrix instructions, and copies and commits for them (`UTC*`), that such loops repeat.
+    pub lane_mma: usize,
     /// Branches whose targets the disassembly does not name; loops through them are not found.
     pub unknown_branches: usize,
     /// Instructions by kind.

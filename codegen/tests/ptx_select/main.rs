@@ -82,6 +82,28 @@ fn index_scores(i: &Indexer, rows: usize) -> Verified<tile::Kernel> {
     schedule(Family::IndexScores, b, y, rows)
 }
 
+/// The sum of every second of twice as many rows and others, and where its largest element lies.
+fn largest(name: &str, cols: usize, rows: usize) -> Verified<tile::Kernel> {
+    let mut b = Builder::new(&format!("largest_{name}"));
+    let twice = Dim::sym("Q").checked_times(2).expect("a small number");
+    let x = input(&mut b, "x0", &[twice, cols.into()], Format::F32);
+    let y = input(&mut b, "x1", &[Dim::sym("Q"), cols.into()], Format::F32);
+    let x = b.emit(Op::EveryRow { x, step: 2, offset: 1 }, Format::F32).expect("well typed");
+    let sum = b.emit(Op::Add { a: x, b: y }, Format::F32).expect("well typed");
+    let best = b.emit(Op::Argmax { x: sum }, Format::I32).expect("well typed");
+    b.output("y1", sum);
+    schedule(Family::Rows, b, best, rows)
+}
+
+/// Long rows of three parts dealt in turn.
+fn dealt(name: &str, cols: usize, rows: usize) -> Verified<tile::Kernel> {
+    let mut b = Builder::new(&format!("dealt_{name}"));
+    let part = |b: &mut Builder, i| input(b, &format!("x{i}"), &[Dim::sym("Q"), cols.into()], Format::F32);
+    let parts = (0..3).map(|i| part(&mut b, i)).collect();
+    let y = b.emit(Op::InterleaveRows { parts }, Format::F32).expect("well typed");
+    schedule(Family::Rows, b, y, rows)
+}
+
 fn moe_group(name: &str, choices: usize, count: usize) -> Verified<tile::Kernel> {
     let mut b = Builder::new(&format!("moe_group_{name}"));
     let experts = input(&mut b, "x0", &[Dim::sym("T"), choices.into()], Format::I32);
@@ -147,6 +169,12 @@ fn candidate_blocks() {
 #[test]
 fn choices_by_expert() {
     check(&[moe_group("released", 6, 384), moe_group("tiny", 3, 8)]);
+}
+
+#[test]
+fn rows_as_long_as_the_vocabulary() {
+    check(&[largest("released", 129_280, 6), dealt("released", 129_280, 6)]);
+    assemble(&[emit(&largest("released_r4096", 129_280, 4096))]);
 }
 
 #[test]

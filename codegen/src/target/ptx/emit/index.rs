@@ -22,7 +22,7 @@ pub(super) struct Ix {
 const ALIGN: i64 = 64;
 
 /// The greatest power of two up to [`ALIGN`] that divides `n`.
-fn power(n: i64) -> i64 {
+pub(super) fn power(n: i64) -> i64 {
     if n == 0 { ALIGN } else { 1 << n.trailing_zeros().min(ALIGN.trailing_zeros()) }
 }
 
@@ -70,8 +70,8 @@ impl Ix {
     pub(super) fn divisor(self) -> usize {
         self.by as usize
     }
-    /// The same number, known to be a multiple of `by`.
-    fn multiple_of(self, by: i64) -> Self {
+    /// The same number, known to be a multiple of `by`, a power of two.
+    pub(super) fn multiple_of(self, by: i64) -> Self {
         Ix { by: by.clamp(1, ALIGN), ..self }
     }
     /// True if 32 bits hold it.

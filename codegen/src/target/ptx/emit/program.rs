@@ -1,6 +1,6 @@
 //! Statements of a role, and the dispatch of ops to the files that emit them.
 
-use super::index::Ix;
+use super::index::{Ix, power};
 use super::slots::Give;
 use super::{Bound, Emitter, Result, foreign, unsupported, vector};
 use crate::error::Unsupported;
@@ -40,7 +40,9 @@ impl<'k> Emitter<'k> {
         // Any round may follow any other.
         self.vector.hazards.unknown();
         let (known, strides) = (self.values.clone(), self.vector.strides());
-        self.bind(var, Bound::Index(Ix::word(counter, lo.range().0, hi.range().1)));
+        let by = power(step as i64).min(lo.divisor() as i64);
+        let index = Ix::word(counter, lo.range().0, hi.range().1).multiple_of(by);
+        self.bind(var, Bound::Index(index));
         self.folded_enter(body)?;
         self.block(body);
         self.folded_leave();

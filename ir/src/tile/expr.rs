@@ -15,6 +15,8 @@ enum Shape {
     Const(i64),
     Dim(Dim),
     Tile(usize),
+    Group(usize),
+    End(usize),
     Binary(IndexOp, Expr, Expr),
     Read(Value, Vec<Expr>),
     /// Equal to nothing else.
@@ -74,6 +76,8 @@ impl Exprs {
                 None => Shape::Dim(dim.clone()),
             }),
             Op::IndexTile { axis } => Some(Shape::Tile(*axis)),
+            Op::IndexGroup { axis } => Some(Shape::Group(*axis)),
+            Op::IndexEnd { axis } => Some(Shape::End(*axis)),
             Op::IndexBinary { a, b, f } => {
                 let (a, b) = (self.of(*a)?, self.of(*b)?);
                 let folded = self.consts.get(&a).zip(self.consts.get(&b)).and_then(|(a, b)| f.apply(*a, *b));

@@ -38,7 +38,7 @@ pub use kernel::{
 };
 pub use ops::Op;
 pub use parse::parse;
-pub use print::{print, print_node, print_param, print_ring, print_stmt};
+pub use print::{print, print_axis, print_node, print_param, print_ring, print_stmt};
 pub use sequence::{Sequence, SequenceFault, SlotRef, Wait, sequence};
 pub use typing::{Scope, infer};
 pub use verify::{Fault, MAX_NESTING, Place, Rule, VerifyErrors, verify};

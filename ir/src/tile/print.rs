@@ -62,6 +62,13 @@ pub fn print_param(param: &Param) -> String {
     format!("param %{} : {} {}", param.name, param.ty, param.access.name())
 }
 
+/// One grid axis in the text form.
+pub fn print_axis(kernel: &Kernel, axis: &Axis) -> String {
+    let Axis { name, extent, tile, groups } = axis;
+    let groups = groups.map(|offsets| format!(" groups {}", names(kernel)(offsets)));
+    format!("{name} {extent} by {tile}{}", groups.unwrap_or_default())
+}
+
 /// The line of one ring in the text form, without its indentation.
 pub fn print_ring(kernel: &Kernel, ring: &Ring) -> String {
     let slot = &ring.slot;
@@ -114,11 +121,8 @@ fn write_kernel(out: &mut String, kernel: &Kernel) -> fmt::Result {
     }
     if !kernel.grid.is_empty() {
         out.push_str("  grid ");
-        for (i, Axis { name, extent, tile, groups }) in kernel.grid.iter().enumerate() {
-            write!(out, "{}{name} {extent} by {tile}", if i == 0 { "" } else { ", " })?;
-            if let Some(offsets) = groups {
-                write!(out, " groups {}", names(kernel)(*offsets))?;
-            }
+        for (i, axis) in kernel.grid.iter().enumerate() {
+            write!(out, "{}{}", if i == 0 { "" } else { ", " }, print_axis(kernel, axis))?;
         }
         out.push('\n');
     }

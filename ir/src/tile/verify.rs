@@ -21,18 +21,33 @@
 //! * `owned`: a slot is used only while its role holds it, and given away once;
 //! * `returned`: a slot is given away in the block that took it, before that block ends;
 //! * `alias`: an op does not write the slot that it reads;
-//! * `progress`: there is an order in which the roles run to their ends, whatever the trip counts (see [`sequence`]).
+//! * `target`: the machine has the kernel's ops, layouts, products and features, and slots have a width that it knows;
+//! * `warps`: copy and matrix roles of SM100 are one warp, roles on accumulators whole warpgroups; orders of sums have a
+//!   binary tree;
+//! * `cluster`: one core or a pair works on a tile; slots that a pair shares need a pair, and rows that halve;
+//! * `capacity`: slots, accumulators, threads and registers fit the machine's memories (see [`crate::machine`]);
+//! * `grouped`: one axis at most is grouped, by a list of i32 that is only read;
+//! * `shared-slot`: of several roles at a station the first ones fill different parts of the slot, later ones only read it;
+//! * `order`: the order of a sum depends neither on the number of rows nor on a row's place among them;
+//! * `progress`: there is an order in which the roles run to their ends, whatever the trip counts (see [`sequence`]). It
+//!   covers slots that are returned: whoever returns one finds that the station before takes it again.
 //!
 //! Where numbering or nesting is broken only declarations are checked beside it, and progress is looked for
 //! only where nothing else is wrong.
 
+mod capacity;
 mod declarations;
+mod order;
 mod ownership;
+mod sharing;
 mod statements;
+mod target;
+mod touched;
+mod units;
 mod views;
 
 use super::kernel::{Kernel, Stmt};
-use super::print::{print_param, print_ring, print_stmt};
+use super::print::{print_axis, print_param, print_ring, print_stmt};
 use super::sequence::sequence;
 use crate::verified::Verified;
 use std::fmt;
@@ -99,6 +114,20 @@ rules! {
     Returned = "returned";
     /// An op does not write the slot that it reads.
     Alias = "alias";
+    /// The machine has what the kernel asks for.
+    Target = "target";
+    /// Roles have as many warps as their unit, and sums an order.
+    Warps = "warps";
+    /// Cores work on tiles alone or in pairs.
+    Cluster = "cluster";
+    /// Slots, threads and registers fit the machine.
+    Capacity = "capacity";
+    /// An axis is grouped by a list of borders.
+    Grouped = "grouped";
+    /// Roles that hold a slot together do not disturb each other.
+    SharedSlot = "shared-slot";
+    /// The order of a sum is the row's own.
+    Order = "order";
     /// The roles run to their ends in some order.
     Progress = "progress";
 }
@@ -192,6 +221,11 @@ pub fn verify(kernel: Kernel) -> Result<Verified<Kernel>, VerifyErrors> {
         statements::check(&mut report, &types);
         views::check(&mut report);
         ownership::check(&mut report);
+        units::check(&mut report);
+        capacity::check(&mut report);
+        target::check(&mut report, &types);
+        sharing::check(&mut report, &types);
+        order::check(&mut report);
         if report.faults.is_empty()
             && let Err(fault) = sequence(&kernel)
         {
@@ -219,11 +253,7 @@ impl<'k> Report<'k> {
         let text = match place {
             Place::Kernel | Place::Role(_) | Place::Stmt { .. } => String::new(),
             Place::Param(i) => kernel.params.get(i).map(print_param).unwrap_or_default(),
-            Place::Axis(i) => kernel
-                .grid
-                .get(i)
-                .map(|a| format!("{} {} by {}", a.name, a.extent, a.tile))
-                .unwrap_or_default(),
+            Place::Axis(i) => kernel.grid.get(i).map(|a| print_axis(kernel, a)).unwrap_or_default(),
             Place::Ring(i) => kernel.rings.get(i).map(|r| print_ring(kernel, r)).unwrap_or_default(),
         };
         let role = match place {

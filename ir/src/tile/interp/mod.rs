@@ -53,7 +53,7 @@ pub fn run(
         let tiles = tiles_of(axis, bindings, &mut views)?;
         let count = places.len().checked_mul(tiles.len()).filter(|n| *n <= MAX_TILES);
         count.ok_or_else(|| Error::Size { what: "the grid".into() })?;
-        let with = |place: &TilePlace, (at, group): &(usize, Option<(usize, usize)>)| {
+        let with = |place: &TilePlace, (at, group): &AlongAxis| {
             let mut place = place.clone();
             place.at.push(*at);
             place.groups.push(*group);
@@ -76,12 +76,11 @@ pub fn run(
     Ok(())
 }
 
-/// First coordinate, and group with its end, of each tile along an axis.
-fn tiles_of(
-    axis: &Axis,
-    bindings: &Bindings,
-    views: &mut [View<'_>],
-) -> Result<Vec<(usize, Option<(usize, usize)>)>, Error> {
+/// First coordinate of a tile along an axis; its group and the group's end, if the axis is grouped.
+type AlongAxis = (usize, Option<(usize, usize)>);
+
+/// The tiles along an axis.
+fn tiles_of(axis: &Axis, bindings: &Bindings, views: &mut [View<'_>]) -> Result<Vec<AlongAxis>, Error> {
     let size = || Error::Size { what: format!("axis {}", axis.name) };
     let extent = axis.extent.eval(bindings).ok_or_else(size)?;
     let tile = axis.tile.max(1);

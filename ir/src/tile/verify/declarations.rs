@@ -3,7 +3,7 @@
 use super::{Place, Report, Rule};
 use crate::graph::type_fault;
 use crate::text::is_word;
-use crate::tile::kernel::{Access, Class, Kernel, Node, Ring, Stmt, Type};
+use crate::tile::kernel::{Access, Class, Kernel, Node, Ring, Stmt, Type, Value};
 use crate::tile::operands::in_groups;
 use crate::tile::ops::Op;
 use crate::types::{Dim, Elem, Format, Layout, Sym};
@@ -17,9 +17,24 @@ pub(super) fn check(report: &mut Report<'_>) {
         if let Some(message) = type_fault(&p.ty) {
             report.add(Rule::Type, Place::Param(i), message);
         }
-        if p.ty.layout == Layout::Panels16 && p.access != Access::Read {
-            let message = "a parameter in panels is a weight; declare it `read`".to_owned();
+        let what = match p.ty.layout {
+            Layout::Panels16 => Some("panels"),
+            Layout::Blocks128 | Layout::Split3 => Some(p.ty.layout.name()),
+            Layout::Rows | Layout::Pitch16 | Layout::Split => None,
+        };
+        if let Some(layout) = what.filter(|_| p.access != Access::Read) {
+            let message = format!("a parameter in {layout} is a weight; declare it `read`");
             report.add(Rule::Type, Place::Param(i), message);
+        }
+    }
+    let grouped = kernel.grid.iter().enumerate().filter_map(|(i, a)| Some((i, a.groups?)));
+    for (n, (i, list)) in grouped.enumerate() {
+        if n > 0 {
+            let message = "there is a grouped axis already; group one axis at most".to_owned();
+            report.add(Rule::Grouped, Place::Axis(i), message);
+        }
+        if let Some(message) = borders_fault(kernel, list) {
+            report.add(Rule::Grouped, Place::Axis(i), message);
         }
     }
     for (i, axis) in kernel.grid.iter().enumerate() {
@@ -56,6 +71,31 @@ pub(super) fn check(report: &mut Report<'_>) {
         report.add(Rule::Role, Place::Kernel, "there is no role, so the kernel does nothing".to_owned());
     }
     symbols(report, kernel);
+}
+
+/// Why a value is no list of a grouped axis' borders.
+fn borders_fault(kernel: &Kernel, list: Value) -> Option<String> {
+    let Some(p) = kernel.param_of(list) else {
+        return Some("the groups' borders are no parameter; name one".to_owned());
+    };
+    let length = match p.ty.shape.as_slice() {
+        [length] => Some(length),
+        _ => None,
+    };
+    if p.ty.format != Format::I32 || length.is_none() {
+        return Some(format!("the groups' borders are a list of i32, but %{} is {}", p.name, p.ty));
+    }
+    if length.and_then(Dim::fixed).is_none_or(|n| n < 2) {
+        let message = "holds no number of groups known here; give it groups + 1 elements";
+        return Some(format!("the list %{} {message}", p.name));
+    }
+    (p.access != Access::Read).then(|| {
+        format!(
+            "the list %{} is declared `{}`; tiles are counted before they run: declare it `read`",
+            p.name,
+            p.access.name()
+        )
+    })
 }
 
 fn names(report: &mut Report<'_>, kernel: &Kernel) {

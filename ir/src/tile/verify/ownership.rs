@@ -1,5 +1,6 @@
 //! Rules of slots: the borrow checker of on-chip memory.
 
+use super::touched::{Touched, touched};
 use super::{At, Event, MAX_NESTING, Report, Rule, walk};
 use crate::tile::kernel::{Kernel, Node, Ring, Stmt, Type, Value};
 use crate::tile::ops::Op;
@@ -188,62 +189,8 @@ fn def_ring(kernel: &Kernel, v: Value) -> Option<&Ring> {
 
 /// Why an op cannot work on the slots it is given: it would overwrite what it reads.
 fn alias(kernel: &Kernel, op: &Op) -> Option<String> {
-    let (written, read) = match op {
-        Op::Mma { acc, a, b, .. } | Op::MmaTile { acc, a, b, .. } => (*acc, vec![*a, *b]),
-        Op::Decode { from, to, .. } => (*to, vec![*from]),
-        Op::MmaScores { acc, q, keys, .. } => (*acc, vec![*q, *keys]),
-        Op::MmaValues { acc, e, values, .. } => (*acc, vec![*e, *values]),
-        Op::MmaIndex { acc, q, w, keys, .. } => (*acc, vec![*q, *w, *keys]),
-        Op::BlockMax { scores, out, .. } => (*out, vec![*scores]),
-        Op::IndexConst { .. }
-        | Op::IndexDim { .. }
-        | Op::IndexTile { .. }
-        | Op::IndexGroup { .. }
-        | Op::IndexEnd { .. }
-        | Op::Return { .. }
-        | Op::CopyTile { .. }
-        | Op::CopyRows { .. }
-        | Op::CopyWrap { .. }
-        | Op::StoreRows { .. }
-        | Op::StoreScatter { .. }
-        | Op::Transpose { .. }
-        | Op::MaskCols { .. }
-        | Op::MaskIds { .. }
-        | Op::Any { .. }
-        | Op::TopKView { .. }
-        | Op::TopKListed { .. }
-        | Op::SortGroups { .. }
-        | Op::IndexBinary { .. }
-        | Op::IndexRead { .. }
-        | Op::IndexWrite { .. }
-        | Op::Acquire { .. }
-        | Op::Take { .. }
-        | Op::Pass { .. }
-        | Op::Release { .. }
-        | Op::Copy { .. }
-        | Op::CopyRing { .. }
-        | Op::CopyGather { .. }
-        | Op::Load { .. }
-        | Op::Store { .. }
-        | Op::SlotLoad { .. }
-        | Op::SlotStore { .. }
-        | Op::SlotFill { .. }
-        | Op::Splat { .. }
-        | Op::Map { .. }
-        | Op::Zip { .. }
-        | Op::Reduce { .. }
-        | Op::Dot { .. }
-        | Op::Slice { .. }
-        | Op::Reshape { .. }
-        | Op::Cast { .. }
-        | Op::Rotate { .. }
-        | Op::Angles { .. }
-        | Op::TopK { .. }
-        | Op::TopRanked { .. }
-        | Op::PickCols { .. }
-        | Op::Restrict { .. }
-        | Op::Argmax { .. } => return None,
-    };
+    let Touched { written, read } = touched(op);
+    let (written, _) = written?;
     read.contains(&written)
         .then(|| format!("the op writes {} and reads it, too; write to another slot", names(kernel)(written)))
 }

@@ -66,9 +66,11 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
         let path = vec![Hop { roles: vec![COPY, SCALES] }, Hop::from(MATRIX)];
         kb.ring_of(Ring { name, class: Class::Stage, slot, depth: DEPTH, scope, path })
     };
-    let k_ring = stage("entries", slot(KEYS, dim, Format::INDEX4));
+    // Whole steps of the matrix unit; what is outside the views is zeros.
+    let depth = dim.next_multiple_of(64);
+    let k_ring = stage("entries", slot(KEYS, depth, Format::INDEX4));
     // Rows beyond the heads are outside the query, hence zeros.
-    let q_ring = stage("heads", slot(columns, dim, Format::INDEX4));
+    let q_ring = stage("heads", slot(columns, depth, Format::INDEX4));
     let acc_slot = slot(KEYS, columns, Format::F32);
     let acc_ring = kb.ring("dots", Class::Accum, acc_slot, 2, &[MATRIX, EPILOGUE]);
     let hidden_ring = kb.ring("hidden", Class::Vec, slot(1, KEYS, Format::F32), 1, &[EPILOGUE]);

@@ -1,5 +1,9 @@
 //! The kernel interpreter: every op against hand-worked or f64 values, and what it refuses to compute.
 
+#[path = "tile/device.rs"]
+mod device;
+#[path = "tile/lanes.rs"]
+mod lanes;
 #[path = "tile/ops.rs"]
 mod ops;
 #[path = "tile/product.rs"]

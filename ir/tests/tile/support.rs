@@ -19,6 +19,15 @@ pub(crate) fn vector(params: &str, rings: &str, body: &str) -> Verified<Kernel> 
     ))
 }
 
+/// The same on SM100, by four warps that add in the lanes that `head` names.
+pub(crate) fn sm100(head: &str, params: &str, rings: &str, body: &str) -> Verified<Kernel> {
+    verified(&format!(
+        "tessera.tile 1 kernel @k for sm100 {{ {params} {rings} role vector main warps 4 {head} {{
+           %z = index.const {{value = 0}} : index
+           {body} }} }}"
+    ))
+}
+
 /// Runs a kernel with these tensors under several seeds; all must give the same bits.
 pub(crate) fn run(
     kernel: &Verified<Kernel>,

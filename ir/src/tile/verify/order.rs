@@ -4,6 +4,7 @@ use super::{At, Event, MAX_NESTING, Report, Rule, walk};
 use crate::tile::kernel::{Access, Kernel, Node, Stmt, Type, Value};
 use crate::tile::ops::Op;
 use crate::tile::print::print_stmt;
+use crate::types::Dim;
 use std::collections::BTreeMap;
 
 /// Why an index says more about the batch than about the row.
@@ -88,6 +89,16 @@ impl<'k> Walk<'k> {
         values.iter().filter_map(of).find(|c| matches!(c, Cause::Size(_))).or(values.iter().find_map(of))
     }
 
+    /// True for multiples of a symbol along which the tiles lie, or the rows of a result. Sizes of caches are none: they
+    /// bound what a row reads.
+    fn counts_rows(&self, dim: &Dim) -> bool {
+        let Dim::Sym { sym, .. } = dim else { return false };
+        let results = self.kernel.params.iter().filter(|p| p.access == Access::Write);
+        let rows = results.filter_map(|p| p.ty.shape.first());
+        let mut counts = self.kernel.grid.iter().map(|a| &a.extent).chain(rows);
+        counts.any(|d| matches!(d, Dim::Sym { sym: s, .. } if s == sym))
+    }
+
     fn define(&mut self, node: &Node) {
         let Some((v, ty)) = &node.result else { return };
         let axis = |axis: usize| self.kernel.grid.get(axis);
@@ -100,7 +111,7 @@ impl<'k> Walk<'k> {
                 self.acquired.insert(*v, self.around.len());
                 None
             }
-            Op::IndexDim { dim } if dim.fixed().is_none() => {
+            Op::IndexDim { dim } if self.counts_rows(dim) => {
                 Some(Cause::Size(format!("the dimension {dim}")))
             }
             Op::IndexEnd { .. } => {

@@ -106,7 +106,45 @@ fn faulty_kernels_are_reported_in_full() {
 
 #[test]
 fn canonical_texts_print_as_they_are() {
-    for (name, text) in texts("ok") {
+    let texts = texts("ok");
+    let all: String = texts.iter().map(|(_, text)| text.as_str()).collect();
+    let constructs = [
+        "index.group ",
+        "index.end ",
+        "return ",
+        "copy.tile ",
+        "copy.rows ",
+        "copy.wrap ",
+        "decode ",
+        "mma.tile ",
+        "store.rows ",
+        "store.scatter ",
+        "transpose ",
+        "mask.cols ",
+        "mask.ids ",
+        "any ",
+        "topk.view ",
+        "topk.listed ",
+        "sort.groups ",
+        " for sm100 {",
+        " groups %",
+        "persistent ",
+        "cluster 2",
+        "scope pair",
+        "codes + scales ->",
+        "-> matrix + mix",
+        " warps 8 registers 64 lanes 256x8 {",
+        "blocks128",
+        "pitch16",
+        "split read",
+        "split3",
+        "trans = true",
+        "per = 2",
+    ];
+    for word in constructs {
+        assert!(all.contains(word), "no text has {word}");
+    }
+    for (name, text) in texts {
         let kernel = tile::parse(&text).unwrap_or_else(|e| panic!("{name}:\n{e}"));
         assert_eq!(tile::print(&kernel), text, "{name}");
         if let Err(errors) = tile::verify(kernel) {

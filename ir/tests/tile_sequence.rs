@@ -265,3 +265,132 @@ fn loops_of_two_roles_run_before_a_third_joins() {
     let s = sequence(&kernel(text)).expect("an order");
     assert_eq!(outline(&s.body).matches("for").count(), 2);
 }
+
+/// The slots of all values whose statement contains `what`, by role.
+fn slots_of(k: &Kernel, what: &str) -> Vec<(String, SlotRef)> {
+    fn walk(k: &Kernel, block: &[Stmt], what: &str, out: &mut Vec<Value>) {
+        for stmt in block {
+            match stmt {
+                Stmt::Op(node) => {
+                    let text = tessera_ir::tile::print_node(k, node);
+                    out.extend(node.result.as_ref().filter(|_| text.contains(what)).map(|(v, _)| *v));
+                }
+                Stmt::For { body, .. } | Stmt::If { body, .. } => walk(k, body, what, out),
+            }
+        }
+    }
+    let s = sequence(k).unwrap_or_else(|e| panic!("{e}"));
+    let mut found = Vec::new();
+    for role in &k.roles {
+        let mut values = Vec::new();
+        walk(k, &role.body, what, &mut values);
+        found.extend(values.into_iter().filter_map(|v| Some((role.name.clone(), s.slot(v)?))));
+    }
+    found
+}
+
+#[test]
+fn roles_of_one_station_hold_the_same_slot() {
+    let k = kernel(include_str!("filetests/tile/ok/sm100_linear.tile"));
+    let slot = SlotRef { ring: 1, slot: 0 };
+    let holders: Vec<_> = ["codes", "scales", "matrix"].iter().map(|r| ((*r).to_owned(), slot)).collect();
+    assert_eq!(slots_of(&k, "slot %b"), holders);
+    let text = outline(&sequence(&k).expect("an order").body);
+    // One iteration: the weights, both parts of the rows, the product.
+    assert!(text.contains("for { copy.tile copy.tile copy.tile index mma.tile }"), "{text}");
+}
+
+#[test]
+fn a_slot_moves_on_when_all_readers_gave_it_away() {
+    let text = include_str!("filetests/tile/ok/sm100_readers.tile").replace("depth 2", "depth 1");
+    let k = kernel(&text);
+    let holders: Vec<String> = slots_of(&k, "slot %a").into_iter().map(|(role, _)| role).collect();
+    assert_eq!(holders, ["rows", "matrix", "mix"]);
+    let order = outline(&sequence(&k).expect("one slot is enough").body);
+    assert!(order.contains("index mma.tile slot.load dot slot.load zip slot.store"), "{order}");
+    // The first reader's release alone frees nothing: a second role that keeps its slot stops the first station.
+    let mut kept = k.clone();
+    let mix = kept.roles.iter_mut().find(|r| r.name == "mix").expect("a role");
+    for stmt in &mut mix.body {
+        if let Stmt::For { body, .. } = stmt {
+            body.retain(|s| !matches!(s, Stmt::Op(node) if matches!(node.op, Op::Release { .. })));
+        }
+    }
+    let fault = sequence(&kept).expect_err("no slot is ever free again");
+    assert!(matches!(fault, SequenceFault::Rate { .. } | SequenceFault::Deadlock { .. }), "{fault}");
+}
+
+/// A slot that goes from `one` to `two` and back.
+fn to_and_fro(one: &str, two: &str) -> Kernel {
+    kernel(&format!(
+        "tessera.tile 1 kernel @k for sm100 {{
+         param %y : [1, 4] f32 write
+         ring %s : vec tile<1x4, f32> depth 1 path one -> two
+         role vector one {{ %z = index.const {{value = 0}} : index %n = index.const {{value = 4}} : index {one} }}
+         role vector two {{ %z1 = index.const {{value = 0}} : index %n1 = index.const {{value = 4}} : index {two} }} }}"
+    ))
+}
+
+const BEGIN: &str = "%a = acquire %s : slot %s slot.fill %a {value = 0.0} pass %a";
+const END: &str = "%d = take %s : slot %s %v = slot.load %d, %z1, %z1 {rows = 1, cols = 4} : tile<1x4, f32>
+    store %v, %y, (%z1, %z1) release %d";
+
+fn again(n: &str) -> String {
+    format!("for %i = %z to {n} step 1 {{ %b = take %s : slot %s slot.fill %b {{value = 1.0}} pass %b }}")
+}
+
+fn back(n: &str) -> String {
+    format!("for %j = %z1 to {n} step 1 {{ %c = take %s : slot %s slot.fill %c {{value = 2.0}} return %c }}")
+}
+
+#[test]
+fn slots_that_come_back_are_taken_again() {
+    let k = to_and_fro(&format!("{BEGIN} {}", again("%n")), &format!("{} {END}", back("%n1")));
+    let text = outline(&sequence(&k).expect("an order").body);
+    // In each iteration the second role is first: it has the slot when the loops begin.
+    assert_eq!(
+        text,
+        "index.const index.const slot.fill index.const index.const for { slot.fill slot.fill } slot.load store"
+    );
+}
+
+#[test]
+fn slots_that_come_back_in_another_number_are_refused() {
+    let fault = |one: &str, two: &str| sequence(&to_and_fro(one, two)).expect_err("no order");
+    // More turns on one side than on the other.
+    let fewer = format!("%m = index.const {{value = 3}} : index {BEGIN} {}", again("%m"));
+    let found = fault(&fewer, &format!("{} {END}", back("%n1")));
+    assert!(matches!(found, SequenceFault::Bounds { .. }), "{found}");
+    // Nobody takes what comes back.
+    let found = fault(BEGIN, &format!("%e = take %s : slot %s return %e {END}"));
+    let SequenceFault::Deadlock { waits } = &found else { panic!("{found}") };
+    assert_eq!((waits[0].role.as_str(), waits[0].on.as_str()), ("two", "a slot of %s from role one"));
+    // The first role waits for a slot that the second keeps.
+    let found = fault(&format!("{BEGIN} %e = take %s : slot %s pass %e"), END);
+    let SequenceFault::Deadlock { waits } = &found else { panic!("{found}") };
+    assert_eq!((waits[0].role.as_str(), waits[0].on.as_str()), ("one", "a slot of %s that comes back"));
+    // It comes back at the end, and stays.
+    let found = fault(BEGIN, "%e = take %s : slot %s return %e");
+    assert_eq!(found, SequenceFault::Rate { ring: "s".into(), place: "the whole program".into() });
+}
+
+#[test]
+fn a_filler_that_is_missing_or_late_is_a_fault() {
+    let text = include_str!("filetests/tile/ok/sm100_linear.tile");
+    // The fillers' loops differ: the matrix role waits for both.
+    let k = kernel(text);
+    let mut late = k.clone();
+    let scales = late.roles.iter_mut().find(|r| r.name == "scales").expect("a role");
+    for stmt in &mut scales.body {
+        if let Stmt::For { step, .. } = stmt {
+            *step /= 2;
+        }
+    }
+    let fault = sequence(&late).expect_err("scales come twice as often");
+    assert!(matches!(fault, SequenceFault::Deadlock { .. } | SequenceFault::Bounds { .. }), "{fault}");
+    let mut missing = k.clone();
+    missing.roles.iter_mut().filter(|r| r.name == "scales").for_each(|r| r.body.clear());
+    let fault = sequence(&missing).expect_err("nobody fills the scales");
+    let SequenceFault::Deadlock { waits } = &fault else { panic!("{fault}") };
+    assert!(waits.iter().any(|w| w.on == "a slot of %b from roles codes and scales"), "{fault}");
+}

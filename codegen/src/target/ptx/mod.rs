@@ -5,6 +5,7 @@ mod emit;
 pub mod encode;
 mod extent;
 pub mod isa;
+pub mod numeric;
 
 pub use artifact::{
     LaunchParam, MapElem, MapFill, MapSwizzle, ParamKind, PtxKernel, TensorMapSpec, content_hash,

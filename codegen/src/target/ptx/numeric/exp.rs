@@ -13,7 +13,7 @@ const LN2: [f32; 2] = [f32::from_bits(0x3f31_7200), 1.428_606_8e-6];
 /// (eʳ − 1 − r) / r² on |r| ≤ 0.3466, interpolated at Chebyshev nodes: eʳ within 2^-26.4 relative.
 const TAIL: [f32; 5] = [0.5, 0.166_665_76, 0.041_666_556, 0.008_363_178, 0.001_392_618_2];
 
-/// `eˣ` within 1 unit in the last place; subnormal results within 1 step. Infinities and NaN as in IEEE.
+/// `eˣ` within 1.1 units in the last place, of subnormal results in their steps. Infinities and NaN as in IEEE.
 pub fn exp(asm: &mut Asm, x: Reg) -> Reg {
     // Beyond these the result is 0 or infinite anyway, and n stays small.
     let x = asm.min_nan_f32(x, 90.0f32);
@@ -26,7 +26,7 @@ pub fn exp(asm: &mut Asm, x: Reg) -> Reg {
     scale(asm, y, shifted)
 }
 
-/// `2ˣ` within 1 unit in the last place; subnormal results within 1 step. Infinities and NaN as in IEEE.
+/// `2ˣ` within 1.1 units in the last place, of subnormal results in their steps. Infinities and NaN as in IEEE.
 pub fn exp2(asm: &mut Asm, x: Reg) -> Reg {
     let x = asm.min_nan_f32(x, 129.0f32);
     let x = asm.max_nan_f32(x, -151.0f32);

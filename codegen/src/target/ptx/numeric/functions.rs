@@ -40,13 +40,13 @@ pub fn binary(asm: &mut Asm, f: Binary, a: Reg, b: Reg) -> Reg {
     }
 }
 
-/// `1 / (1 + e⁻ˣ)` in f32 steps.
+/// `1 / (1 + e⁻ˣ)` in f32 steps, within 2.5 units in the last place.
 pub fn sigmoid(asm: &mut Asm, x: Reg) -> Reg {
     let below = one_plus_exp_neg(asm, x);
     asm.rcp_f32(below)
 }
 
-/// `x / (1 + e⁻ˣ)` in f32 steps; −∞ gives NaN.
+/// `x / (1 + e⁻ˣ)` in f32 steps, within 2.5 units in the last place; −∞ gives NaN.
 pub fn silu(asm: &mut Asm, x: Reg) -> Reg {
     let below = one_plus_exp_neg(asm, x);
     asm.div_f32(x, below)
@@ -58,7 +58,8 @@ fn one_plus_exp_neg(asm: &mut Asm, x: Reg) -> Reg {
     asm.add_f32(e, 1.0f32)
 }
 
-/// `sqrt(ln(1 + eˣ))` within 2 units in the last place, the logarithm replaced by x above 20.
+/// `sqrt(ln(1 + eˣ))` within 2 units in the last place, the logarithm replaced by x above 20. Where eˣ is subnormal, below
+/// −87.3, it is the root of a number within 1.1 steps.
 pub fn sqrt_softplus(asm: &mut Asm, x: Reg) -> Reg {
     let e = exp(asm, x);
     let log = log1p(asm, e);

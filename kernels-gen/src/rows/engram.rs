@@ -3,7 +3,7 @@
 use super::{Lower, extent};
 use crate::error::Error;
 use tessera_ir::graph::{Engram, Value};
-use tessera_ir::tile::{Binary, IndexOp, Unary};
+use tessera_ir::tile::{self, Binary, IndexOp, RoleBuilder, Unary};
 
 /// Smallest magnitude under the gate's square root.
 const GATE_FLOOR: f32 = 1e-6;
@@ -68,14 +68,22 @@ impl Lower<'_, '_, '_> {
         let (columns, width) = (self.f.fixed(ids, 1)?, self.f.fixed(table, 1)?);
         let slot = self.buffer(out)?;
         let (zero, row) = (self.zero, self.row);
-        let end = self.constant(columns);
-        self.r.for_(zero, end, 1, |r, c| {
+        let piece = |r: &mut RoleBuilder<'_>, c: tile::Value| {
             let id = r.index_read(ids_view, &[row, c]);
             let x = r.load(table_view, &[id, zero], 1, width);
             let width = r.index_const(width as i64);
             let col = r.index(IndexOp::Mul, c, width);
             r.slot_store(x, slot, zero, col);
-        });
+        };
+        if self.unrolled {
+            for c in 0..columns {
+                let c = self.constant(c);
+                piece(self.r, c);
+            }
+        } else {
+            let end = self.constant(columns);
+            self.r.for_(zero, end, 1, piece);
+        }
         self.define_buffer(out, slot)
     }
 

@@ -12,13 +12,34 @@ use crate::error::Error;
 use crate::interface::{Fragment, Views};
 use std::collections::BTreeMap;
 use tessera_ir::graph::{Effect, Op, Value};
-use tessera_ir::tile::{self, Class, IndexOp, Kernel, KernelBuilder, RoleBuilder, RoleKind, SlotType};
+use tessera_ir::tile::{
+    self, Class, IndexOp, Kernel, KernelBuilder, RoleBuilder, RoleKind, SlotType, Target, Threads,
+};
 use tessera_ir::{Dim, Format, TensorType};
 
-/// Schedules a chain of row-local ops.
+/// The machine that a chain is scheduled for.
+pub(crate) struct Machine {
+    /// Which one.
+    pub(crate) target: Target,
+    /// Threads that share a row.
+    pub(crate) threads: Threads,
+    /// How it wants a tensor to lie in memory.
+    pub(crate) lies: fn(&TensorType) -> TensorType,
+    /// Loops over the pieces of a row are written out, so that all loads are under way at once.
+    pub(crate) unrolled: bool,
+}
+
+/// Schedules a chain of row-local ops for a processor's core.
 pub(crate) fn schedule(f: &Fragment<'_>) -> Result<Kernel, Error> {
+    let (target, threads) = (Target::Cpu, Threads::default());
+    schedule_for(f, &Machine { target, threads, lies: TensorType::clone, unrolled: false })
+}
+
+/// Schedules a chain of row-local ops.
+pub(crate) fn schedule_for(f: &Fragment<'_>, machine: &Machine) -> Result<Kernel, Error> {
     let mut kb = KernelBuilder::new(f.module.name.clone());
-    let views = Views::declare(&mut kb, f, |_, ty| ty.clone());
+    kb.target(machine.target);
+    let views = Views::declare(&mut kb, f, |_, ty| (machine.lies)(ty));
     let rows = row_dim(f).ok_or_else(|| f.fault("it has no rows".to_owned()))?;
     let axis = kb.axis("row", rows, 1);
     // Values that are put together piece by piece need a buffer; one role alone uses each of these rings.
@@ -30,11 +51,20 @@ pub(crate) fn schedule(f: &Fragment<'_>) -> Result<Kernel, Error> {
             rings.insert(v, kb.ring(format!("v{}", v.0), Class::Vec, slot, 1, &[0]));
         }
     }
-    kb.role(RoleKind::Vector, "rows", |r| {
+    kb.role_of(RoleKind::Vector, "rows", machine.threads, |r| {
         let row = r.index_tile(axis);
         let zero = r.index_const(0);
-        let mut lower =
-            Lower { f, views: &views, rings: &rings, r, row, zero, tiles: BTreeMap::new(), held: Vec::new() };
+        let mut lower = Lower {
+            f,
+            views: &views,
+            rings: &rings,
+            r,
+            row,
+            zero,
+            unrolled: machine.unrolled,
+            tiles: BTreeMap::new(),
+            held: Vec::new(),
+        };
         for node in &f.module.nodes {
             lower.node(node)?;
         }
@@ -68,7 +98,7 @@ fn assembled(op: &Op, f: &Fragment<'_>, v: Value) -> bool {
 }
 
 /// Rows and columns of the tile that holds one row of a value: `[T, d]` is 1×d, `[T, a, b]` is a×b.
-fn extent(f: &Fragment<'_>, v: Value) -> Result<(usize, usize), Error> {
+pub(crate) fn extent(f: &Fragment<'_>, v: Value) -> Result<(usize, usize), Error> {
     match f.ty(v).shape.len() {
         1 => Ok((1, 1)),
         2 => Ok((1, f.fixed(v, 1)?)),
@@ -86,6 +116,8 @@ struct Lower<'f, 'r, 'k> {
     /// The row's number.
     row: tile::Value,
     zero: tile::Value,
+    /// Loops over pieces of the row are written out.
+    unrolled: bool,
     /// Tiles of values that were loaded or computed.
     tiles: BTreeMap<Value, tile::Value>,
     /// Slots to release at the end.

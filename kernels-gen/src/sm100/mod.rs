@@ -5,9 +5,11 @@ mod gemm;
 mod hc_mix;
 mod index_scores;
 mod knobs;
+mod layout;
 mod long_rows;
 mod moe;
 mod moe_group;
+mod rows;
 mod select;
 mod stages;
 
@@ -36,6 +38,7 @@ pub fn schedule(family: Family, fragment: &Verified<Module>, knobs: &Knobs) -> R
         Family::IndexBlocks | Family::TopK => select::schedule(&f, knobs),
         Family::MoeGroup => moe_group::schedule(&f),
         Family::Rows if long_rows::applies(&f) => long_rows::schedule(&f, knobs),
-        Family::Rows | Family::IndexSelect => Err(f.fault("it has no schedule for this machine".to_owned())),
+        Family::Rows => rows::schedule(&f),
+        Family::IndexSelect => Err(f.fault("it has no schedule for this machine".to_owned())),
     }
 }

@@ -347,7 +347,7 @@ impl Emitter<'_> {
                 offset
             }
         };
-        self.before_write();
+        self.before_write(offset, bytes);
         let at = Place::shared(self.smem, offset);
         let align = lowest(shape.cols * 4);
         self.write_at(shape, regs, at, (shape.cols * 4, 4), (Elem::F32, align))?;

@@ -136,10 +136,11 @@ impl State {
 /// Whether threads must meet before an access to shared memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hazards {
-    written: bool,
     read: bool,
     /// Another round of a loop may have come before.
     round: bool,
+    /// Bytes written, first and end.
+    written: Vec<(u32, u32)>,
 }
 
 impl Hazards {
@@ -147,17 +148,17 @@ impl Hazards {
         *self = Hazards::default();
     }
     pub(super) fn any(&self) -> bool {
-        self.written || self.read || self.round
+        self.read || self.round || !self.written.is_empty()
     }
     /// Anything may have happened before.
     pub(super) fn unknown(&mut self) {
-        *self = Hazards { written: true, read: true, round: true };
+        *self = Hazards { read: true, round: true, written: vec![(0, u32::MAX)] };
     }
     /// One of two ways was taken.
     pub(super) fn or(&mut self, other: Hazards) {
-        self.written |= other.written;
         self.read |= other.read;
         self.round |= other.round;
+        self.written.extend(other.written);
     }
 }
 
@@ -173,26 +174,28 @@ impl Emitter<'_> {
         self.bind(v, Bound::Tile(tile));
         Ok(())
     }
-    /// Threads meet if something was written to shared memory that is about to be read.
+    /// Threads meet if something was written to shared memory before it is read.
     fn before_read(&mut self) {
-        if self.vector.hazards.written {
+        if !self.vector.hazards.written.is_empty() {
             self.meet();
         }
         self.vector.hazards.read = true;
     }
-    /// Threads meet if something was read or written in shared memory that is about to be overwritten.
-    fn before_write(&mut self) {
-        if self.vector.hazards.any() {
+    /// Threads meet if something was read before these bytes are written, or they were written before.
+    fn before_write(&mut self, from: u32, bytes: u32) {
+        let end = from.saturating_add(bytes);
+        let hazards = &self.vector.hazards;
+        if hazards.read || hazards.written.iter().any(|(a, b)| *a < end && from < *b) {
             self.meet();
         }
-        self.vector.hazards.written = true;
+        self.vector.hazards.written.push((from, end));
     }
-    /// Before a write to a region that only code of this round of a loop uses.
-    fn before_fresh(&mut self) {
+    /// Before a write to bytes that only this statement uses, in this round of a loop.
+    fn before_fresh(&mut self, from: u32, bytes: u32) {
         if self.vector.hazards.round {
             self.meet();
         }
-        self.vector.hazards.written = true;
+        self.vector.hazards.written.push((from, from.saturating_add(bytes)));
     }
     /// `thread · bytes`, 64 bits wide or 32.
     fn stride(&mut self, bytes: u32, wide: bool) -> Reg {

@@ -184,8 +184,9 @@ impl Emitter<'_> {
             return sums;
         }
         let pitch = warps.next_multiple_of(4) * 4;
-        let region = self.shared.take((sums.len() * pitch) as u32, 16);
-        self.before_fresh();
+        let bytes = (sums.len() * pitch) as u32;
+        let region = self.shared.take(bytes, 16);
+        self.before_fresh(region, bytes);
         let (lane, warp) = (self.team.lane, self.team.warp);
         let first = self.asm.setp(crate::target::ptx::isa::Cmp::Eq, Ty::U32, lane, 0u32);
         let own = self.asm.mad_u32(warp, 4u32, self.smem);

@@ -24,7 +24,7 @@ impl Emitter<'_> {
             self.asm.cvt(Ty::F32, Ty::S64, Some(crate::target::ptx::isa::Round::Near), long)
         };
         let offset = self.shared.take(8 * half as u32, 16);
-        self.before_fresh();
+        self.before_fresh(offset, 8 * half as u32);
         let thread = self.team.thread;
         for (turn, part) in frequencies.chunks(threads).enumerate() {
             let frequency = self.chosen(part);

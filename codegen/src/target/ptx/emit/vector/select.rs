@@ -106,7 +106,7 @@ impl Emitter<'_> {
             return lowest;
         }
         let region = self.shared.take(8 * warps, 16);
-        self.before_fresh();
+        self.before_fresh(region, 8 * warps);
         let (lane, warp) = (self.team.lane, self.team.warp);
         let first = self.asm.setp(Cmp::Eq, Ty::U32, lane, 0u32);
         let place = Place::shared(self.smem, region);
@@ -142,8 +142,9 @@ impl Emitter<'_> {
         let region = if one_warp || tile.shape.form == Form::Copies {
             None
         } else {
-            let region = self.shared.take(4 * wanted.len() as u32, 16);
-            self.before_fresh();
+            let bytes = 4 * wanted.len() as u32;
+            let region = self.shared.take(bytes, 16);
+            self.before_fresh(region, bytes);
             Some(region)
         };
         let mut out = Vec::with_capacity(wanted.len());

@@ -233,8 +233,15 @@ impl Emitter<'_> {
                 }
             }
             Room::Shared(offset) => {
+                let (from, bytes) = match self.fixed_place(row, col) {
+                    Ok((row, col)) => {
+                        let part = (tile.shape.rows - 1) * own.cols + tile.shape.cols;
+                        (*offset + 4 * (row * own.cols + col) as u32, 4 * part as u32)
+                    }
+                    Err(_) => (*offset, 4 * (own.rows * own.cols) as u32),
+                };
                 let (at, align) = self.slot_place(&own, *offset, row, col)?;
-                self.before_write();
+                self.before_write(from, bytes);
                 self.write_at(&tile.shape, &regs, at, (own.cols * 4, 4), (Elem::F32, align))?;
             }
         }
@@ -254,7 +261,7 @@ impl Emitter<'_> {
                 let shape = self.shape(own.rows, own.cols)?;
                 let r = self.asm.mov_f32(value);
                 let regs = vec![r; shape.held()];
-                self.before_write();
+                self.before_write(*offset, 4 * (own.rows * own.cols) as u32);
                 let at = Place::shared(self.smem, *offset);
                 let align = 1 << (own.cols * 4).trailing_zeros().min(4);
                 self.write_at(&shape, &regs, at, (own.cols * 4, 4), (Elem::F32, align))?;

@@ -116,8 +116,8 @@ impl Emitter<'_> {
     }
     /// Shared memory that no thread reads any more: its address, and its offset.
     fn room(&mut self, bytes: u32) -> (Reg, u32) {
-        self.before_write();
         let offset = self.shared.take(bytes, 16);
+        self.before_fresh(offset, bytes);
         (self.asm.add_u32(self.smem, offset), offset)
     }
     /// Address of an element in memory, and its format.

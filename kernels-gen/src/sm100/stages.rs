@@ -47,7 +47,7 @@ pub(super) enum Turn {
     /// There is one block in all.
     Only,
     First,
-    Second,
+    Later,
 }
 
 /// The rings of a product.
@@ -166,7 +166,7 @@ impl Operands {
                         let zero = r.index_const(0);
                         r.index(IndexOp::Eq, k, zero)
                     }
-                    Turn::Second => r.index_const(0),
+                    Turn::Later => r.index_const(0),
                 };
                 let weights: Vec<_> = rings.weights.iter().map(|w| r.take(*w)).collect();
                 let rows = r.take(rings.rows);
@@ -185,7 +185,8 @@ impl Operands {
         kb.role_of(RoleKind::Vector, "epilogue", Threads { warps: STEP / 32, registers: None, lanes }, body);
     }
 
-    /// Runs `body` for each K block with its first column, two blocks in one turn.
+    /// Runs `body` for each K block with its first column, up to eight blocks in one turn: as many loads of scales are under
+    /// way at a time, and stages of a turn lie at constant distances.
     pub(super) fn each_block(
         &self,
         r: &mut RoleBuilder<'_>,
@@ -196,12 +197,15 @@ impl Operands {
             body(r, zero, Turn::Only);
             return;
         }
+        let turn = [8, 6, 4, 2].into_iter().find(|n| self.blocks.is_multiple_of(*n)).unwrap_or(1);
         let end = r.index_const((self.blocks * self.block) as i64);
-        r.for_(zero, end, 2 * self.block, |r, k| {
+        r.for_(zero, end, turn * self.block, |r, k| {
             body(r, k, Turn::First);
-            let step = r.index_const(self.block as i64);
-            let second = r.index(IndexOp::Add, k, step);
-            body(r, second, Turn::Second);
+            for i in 1..turn {
+                let step = r.index_const((i * self.block) as i64);
+                let next = r.index(IndexOp::Add, k, step);
+                body(r, next, Turn::Later);
+            }
         });
     }
 

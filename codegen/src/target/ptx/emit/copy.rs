@@ -4,13 +4,14 @@
 //! four at byte `(m mod 32)·16 + m/32·4`. So lane l takes rows l, l + 32, l + 64 and l + 96, whose scales are sixteen
 //! neighbouring bytes there.
 
+use super::index::Ix;
 use super::maps::{BLOCK_BYTES, Boxed, blocks_of};
 use super::rings::{begun, copies_into, nodes_of, ring_of_slot, slot_of};
 use super::slots::Held;
 use super::{Emitter, Result, unsupported};
-use crate::target::ptx::isa::{Asm, BulkLoad, Cmp, Logic, Operand, Reg, Space, Ty};
+use crate::target::ptx::isa::{Asm, BulkLoad, Class, Cmp, Logic, Operand, Reg, Space, Ty};
 use std::collections::BTreeMap;
-use tessera_ir::tile::{Kernel, Op, Param, Part, Ring, Stmt, Value};
+use tessera_ir::tile::{IndexOp, Kernel, Op, Param, Part, Ring, Stmt, Value};
 use tessera_ir::{Dim, Format, Layout};
 
 /// Rows that one gathering copy brings.
@@ -53,6 +54,12 @@ pub(super) fn bulk_bytes(kernel: &Kernel, role: usize, ring: usize) -> u32 {
     all.checked_div(slots as u32).unwrap_or_default()
 }
 
+/// True if the scales of a row are whole words.
+fn in_words(param: &Param) -> bool {
+    let groups = param.ty.format.group.map_or(1, |g| g.cols);
+    param.ty.shape.last().and_then(Dim::fixed).is_some_and(|cols| (cols / groups).is_multiple_of(4))
+}
+
 /// Bytes that count as transferred by one bulk copy.
 fn copied_bytes(kernel: &Kernel, op: &Op, ring: &Ring) -> u32 {
     let Some((view, part)) = copied(op) else { return 0 };
@@ -91,6 +98,17 @@ pub(super) struct Copies {
     quads: BTreeMap<Key, Vec<[Reg; QUAD]>>,
     /// Rows l, l + 32, … of lane l.
     rows: BTreeMap<Key, Vec<Reg>>,
+    /// Scales that were loaded a round of the loop before they are wanted, by the slot that they go to.
+    ahead: BTreeMap<Value, Ahead>,
+}
+
+/// Scales on their way.
+#[derive(Clone, Debug)]
+struct Ahead {
+    rows: Vec<Reg>,
+    words: Vec<Reg>,
+    /// Columns from round to round.
+    step: i64,
 }
 
 impl Copies {
@@ -98,6 +116,7 @@ impl Copies {
     pub(super) fn forget(&mut self) {
         self.quads.clear();
         self.rows.clear();
+        self.ahead.clear();
     }
 }
 
@@ -127,8 +146,11 @@ impl Emitter<'_> {
                 };
                 let plane = self.plane(view, 1)?;
                 let plane = self.matrix_at(plane, &param, outer);
-                let rows = self.rows_from(&param, *row, ring.slot.rows);
-                self.scales_of_rows(plane, &param, &rows, *col, held, &ring)
+                let rows = match self.copies.ahead.get(&slot) {
+                    Some(ahead) => ahead.rows.clone(),
+                    None => self.rows_from(&param, *row, ring.slot.rows),
+                };
+                self.scales_of_rows(plane, &param, &rows, *col, (slot, held), &ring)
             }
             Part::Codes => self.box_of(&param, &at, held, &ring),
             Part::All if param.ty.format.group.is_none() || param.ty.layout == Layout::Blocks128 => {
@@ -156,13 +178,18 @@ impl Emitter<'_> {
         match part {
             Part::Scales => {
                 let plane = self.plane(*view, 1)?;
-                self.scales_of_rows(plane, &param, &rows, col, held, &ring)
+                self.scales_of_rows(plane, &param, &rows, col, (*slot, held), &ring)
             }
             Part::All | Part::Codes => self.list_of_rows(*view, &param, &rows, col, held, &ring),
         }
     }
-    /// Loads, ahead of a loop, the row numbers that its body gathers and that do not depend on it.
-    pub(super) fn copies_before_loop(&mut self, body: &[Stmt]) -> Result<()> {
+    /// Loads, ahead of a loop over `var` from `lo` on, the row numbers that its body gathers, and the scales that its first
+    /// round copies; each round then loads those of the next one, so that a round's time hides the latency of memory.
+    pub(super) fn copies_before_loop(
+        &mut self,
+        (var, lo, step): (Value, Ix, usize),
+        body: &[Stmt],
+    ) -> Result<()> {
         for node in nodes_of(body) {
             if let Op::CopyRows { ids, at, rows, slot, per, .. } = &node.op
                 && at.iter().chain([rows]).all(|v| self.ix(*v).is_ok())
@@ -176,7 +203,56 @@ impl Emitter<'_> {
                 }
             }
         }
+        for stmt in body {
+            let Stmt::Op(node) = stmt else { continue };
+            let (view, slot, col, rows) = match &node.op {
+                Op::CopyTile { view, at, slot, part: Part::Scales } => {
+                    let [row, col] = at.as_slice() else { continue };
+                    let Ok(row) = self.ix(*row) else { continue };
+                    let Some(ring) = ring_of_slot(self.kernel, *slot) else { continue };
+                    let param = self.copied_param(*view)?;
+                    let count = self.kernel.rings[ring].slot.rows;
+                    (*view, *slot, *col, self.rows_from(&param, row.low(), count))
+                }
+                Op::CopyRows { view, ids, at, col, slot, rows, per, part: Part::Scales, .. } => {
+                    let Some(ring) = ring_of_slot(self.kernel, *slot) else { continue };
+                    let key = (*ids, at.clone(), *rows, self.kernel.rings[ring].slot.rows, *per);
+                    let Some(rows) = self.copies.rows.get(&key) else { continue };
+                    (*view, *slot, *col, rows.clone())
+                }
+                _ => continue,
+            };
+            let Some(col) = self.first_round(body, col, (var, lo)) else { continue };
+            let param = self.copied_param(view)?;
+            if !in_words(&param) {
+                continue;
+            }
+            let plane = self.plane(view, 1)?;
+            let words = rows.iter().map(|_| self.asm.reg(Class::B32)).collect::<Vec<_>>();
+            self.load_scales(plane, &param, &rows, col.low(), &words)?;
+            let ahead = Ahead { rows, words, step: step as i64 };
+            self.copies.ahead.insert(slot, ahead);
+        }
         Ok(())
+    }
+    /// The value of `v` in the first round of a loop, if sums of the counter and of what is known before give it.
+    fn first_round(&mut self, body: &[Stmt], v: Value, (var, lo): (Value, Ix)) -> Option<Ix> {
+        if v == var {
+            return Some(lo);
+        }
+        if let Ok(ix) = self.ix(v) {
+            return Some(ix);
+        }
+        let op = body.iter().find_map(|stmt| match stmt {
+            Stmt::Op(node) if node.result.as_ref().is_some_and(|(r, _)| *r == v) => Some(&node.op),
+            Stmt::Op(_) | Stmt::For { .. } | Stmt::If { .. } => None,
+        })?;
+        if let Op::IndexConst { value } = op {
+            return Some(Ix::constant(*value));
+        }
+        let Op::IndexBinary { a, b, f: IndexOp::Add } = op else { return None };
+        let (a, b) = (self.first_round(body, *a, (var, lo))?, self.first_round(body, *b, (var, lo))?);
+        Some(self.ix_add(a, b))
     }
 
     fn lane_rows(&mut self, key: &Key) -> Result<Vec<Reg>> {
@@ -368,21 +444,52 @@ impl Emitter<'_> {
         param: &Param,
         rows: &[Reg],
         col: Operand,
-        held: Held,
+        (slot, held): (Value, Held),
         ring: &Ring,
     ) -> Result<()> {
-        let slot = slot_of(ring)?;
+        let place = slot_of(ring)?;
+        let ahead = self.copies.ahead.get(&slot).cloned();
+        let words = match &ahead {
+            Some(ahead) => ahead.words.clone(),
+            None => {
+                let words = rows.iter().map(|_| self.asm.reg(Class::B32)).collect::<Vec<_>>();
+                self.load_scales(plane, param, rows, col, &words)?;
+                words
+            }
+        };
+        let lane = self.team.lane;
+        let asm = &mut self.asm;
+        for (block, words) in words.chunks(4).enumerate() {
+            let zero = asm.mov_b32(0i64);
+            let four: Vec<Reg> = (0..4).map(|i| words.get(i).copied().unwrap_or(zero)).collect();
+            let at = asm.mad_u32(lane, 16i64, held.base);
+            let offset = held.offset + (place.data + block * BLOCK_BYTES as usize) as i64;
+            asm.st_shared_vec(Ty::B32, at.at(offset), &four);
+        }
+        if let Some(ahead) = ahead {
+            let next = self.asm.fold_add(col, ahead.step);
+            self.load_scales(plane, param, rows, next, &words)?;
+        }
+        Ok(())
+    }
+    /// The scales of 128 columns from `col` on of each row, in a word; 0 for no row and past the last column.
+    fn load_scales(
+        &mut self,
+        plane: Reg,
+        param: &Param,
+        rows: &[Reg],
+        col: Operand,
+        words: &[Reg],
+    ) -> Result<()> {
         let group = param.ty.format.group.ok_or_else(|| unsupported("scales of a plain format"))?;
         let cols = param.ty.shape.last().and_then(Dim::fixed).unwrap_or(1);
         let (count, pitch) = (cols / group.cols, scale_pitch(param));
-        let lane = self.team.lane;
         let asm = &mut self.asm;
         let first = asm.fold_div(col, group.cols as i64);
         // Whole words where rows of scales are made of them, else byte by byte.
-        let whole = count.is_multiple_of(4);
-        let mut words = Vec::with_capacity(rows.len());
-        for row in rows {
-            let word = asm.mov_b32(0i64);
+        let whole = in_words(param);
+        for (row, word) in rows.iter().zip(words) {
+            asm.mov_to(*word, 0i64);
             let live = asm.setp(Cmp::Ge, Ty::S32, *row, 0i64);
             let start = asm.element(plane, *row, pitch as u32);
             let from = asm.element(start, first, 1);
@@ -392,24 +499,16 @@ impl Emitter<'_> {
                 let there = [n.into(), Operand::Int(count as i64)];
                 let there = asm.setp_with(Cmp::Lt, Ty::U32, there, Logic::And, (live, true));
                 if whole {
-                    asm.guard(there, |asm| asm.ld_to(&[word], Space::Global, Ty::B32, from.at(0)));
+                    asm.guard(there, |asm| asm.ld_to(&[*word], Space::Global, Ty::B32, from.at(0)));
                 } else {
                     asm.guard(there, |asm| {
                         let byte = asm.ld_global(Ty::U8, from.at(j));
                         let byte = asm.u32_u8(byte);
                         let up = asm.shl_b32(byte, 8 * j);
-                        asm.or_b32_to(word, word, up);
+                        asm.or_b32_to(*word, *word, up);
                     });
                 }
             }
-            words.push(word);
-        }
-        for (block, words) in words.chunks(4).enumerate() {
-            let zero = asm.mov_b32(0i64);
-            let four: Vec<Reg> = (0..4).map(|i| words.get(i).copied().unwrap_or(zero)).collect();
-            let at = asm.mad_u32(lane, 16i64, held.base);
-            let offset = held.offset + (slot.data + block * BLOCK_BYTES as usize) as i64;
-            asm.st_shared_vec(Ty::B32, at.at(offset), &four);
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ impl<'k> Emitter<'k> {
         }
         self.asm.comment("for");
         let counter = self.asm.mov(Ty::S32, lo.low());
-        self.copies_before_loop(body)?;
+        self.copies_before_loop((var, lo, step), body)?;
         self.products_before_loop(body)?;
         let end = self.asm.label("for_end");
         let none = self.asm.setp(Cmp::Ge, Ty::S32, counter, hi.low());

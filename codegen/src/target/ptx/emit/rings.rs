@@ -10,6 +10,8 @@ use super::{Reason, unsupported};
 use tessera_ir::machine::sm100;
 use tessera_ir::tile::{Class, Kernel, Node, Op, Ring, RoleKind, Stmt, Type, Value};
 
+/// Most stages of a turn.
+const MOST_IN_LINE: u32 = 2;
 /// Bytes of a barrier.
 const BARRIER: u32 = 8;
 
@@ -348,7 +350,8 @@ pub(super) fn unrolled(kernel: &Kernel, b: &Bundle, role: usize) -> u32 {
     let member = b.members.iter().find(|m| kernel.rings[m.ring].station(role).is_some());
     let counts = member.map(|m| begun(kernel, role, m.ring)).unwrap_or_default();
     let all = counts.into_iter().filter(|n| *n > 0).fold(0u32, |g, n| gcd(g, n as u32));
-    gcd(all, b.depth).max(1)
+    // More would let the assembler keep so many addresses that they no longer fit its uniform registers.
+    gcd(gcd(all, b.depth), MOST_IN_LINE).max(1)
 }
 
 fn gcd(a: u32, b: u32) -> u32 {

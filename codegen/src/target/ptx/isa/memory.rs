@@ -4,7 +4,7 @@ use super::barrier::Scope;
 use super::line::{Line, Window};
 use super::operand::{Addr, Operand, Reg};
 use super::target::Feature;
-use super::ty::Ty;
+use super::ty::{Class, Ty};
 
 /// An address space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,7 +258,7 @@ impl Memory {
                 vector(l, *space, *ty, dsts.len());
                 l.ty(*ty);
                 match dsts.as_slice() {
-                    [one] => l.dst(*one, *ty),
+                    [one] => l.dst(*one, carrier(*ty, *one)),
                     many => l.dsts(many, *ty),
                 };
                 l.addr(*addr, space.window());
@@ -275,6 +275,7 @@ impl Memory {
                 vector(l, *space, *ty, srcs.len());
                 l.ty(*ty).addr(*addr, space.window());
                 match srcs.as_slice() {
+                    [Operand::Reg(one)] => l.reg(*one, carrier(*ty, *one)),
                     [one] => l.src(*one, *ty),
                     many => l.srcs(many, *ty),
                 };
@@ -394,6 +395,14 @@ impl Hints {
             l.src(policy, Ty::B64);
         }
     }
+}
+
+/// The type under which a register holds a loaded or stored value: bytes and half words may lie in wider integer registers
+/// (PTX ISA, "Operand Size Exceeding Instruction-Type Size").
+fn carrier(ty: Ty, reg: Reg) -> Ty {
+    let narrow = matches!(ty, Ty::B8 | Ty::U8 | Ty::S8 | Ty::B16 | Ty::U16 | Ty::S16);
+    let wide = matches!(reg.class, Class::B16 | Class::B32 | Class::B64) && reg.class.bits() > ty.bits();
+    if narrow && wide { Ty::bits_of(reg.class) } else { ty }
 }
 
 /// The vector part of a load or store of `n` elements: at most 16 bytes, 32 in global memory.

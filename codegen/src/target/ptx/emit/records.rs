@@ -33,7 +33,12 @@ impl Emitter<'_> {
     pub(super) fn copy_records(&mut self, op: &Op) -> Result<()> {
         let (view, slot) = match op {
             Op::CopyRows { view, slot, per: 1, .. } | Op::CopyWrap { view, slot, .. } => (*view, *slot),
-            _ => return Err(unsupported("a copy of records by several rows")),
+            other => {
+                return Err(unsupported(format!(
+                    "`{}` of records, several rows to an entry",
+                    other.mnemonic()
+                )));
+            }
         };
         let held = self.held(slot)?;
         let ring = self.ring_held(held);
@@ -51,7 +56,7 @@ impl Emitter<'_> {
         let quad = match op {
             Op::CopyRows { outer, ids, at, rows, .. } => self.listed(param, outer, *ids, at, *rows)?,
             Op::CopyWrap { outer, start, rows, .. } => self.wrapped(param, outer, *start, *rows)?,
-            _ => return Ok(()),
+            other => return Err(unsupported(format!("`{}` of records", other.mnemonic()))),
         };
         let map = self.map_of_records(param, record as u32);
         let bar = self.filled(held);

@@ -323,7 +323,7 @@ impl<'k> Emitter<'k> {
                     return Err(unsupported("a rotation by a table that is not in memory"));
                 };
                 let t = own.fold(&mut self.asm, *x)?;
-                if !width.is_multiple_of(4) || width > t.cols {
+                if !width.is_multiple_of(8) || width > t.cols {
                     return Err(unsupported(format!("rotating {width} of {} columns", t.cols)));
                 }
                 Item::Fold(rotate::rotate(&mut self.asm, &team, &t, table, width / 2, *inverse))

@@ -1,6 +1,6 @@
 //! Quantisers against the reference formats: scale bytes and codes equal, values equal.
 
-use crate::assembler::assemble;
+use crate::assembled::assemble;
 use crate::machine::Machine;
 use tessera_codegen::target::ptx::isa::ParamKind::{F32, U32};
 use tessera_codegen::target::ptx::numeric::Quantiser;

@@ -1,6 +1,6 @@
 //! Functions and angles, over all exponents, against f64.
 
-use crate::assembler::assemble;
+use crate::assembled::assemble;
 use crate::machine::Machine;
 use tessera_codegen::target::ptx::isa::ParamKind::{F32, U32};
 use tessera_codegen::target::ptx::numeric::{angle, binary, exp2, log1p, round_bf16, round_bf16x2, unary};

@@ -239,16 +239,31 @@ fn execute(name: &str, from: &[u64]) -> u64 {
         "cvt.rn.satfinite.e2m1x2.f32" => code(s(0), &E2M1, 7) << 4 | code(s(1), &E2M1, 7),
         "cvt.rn.f16x2.e4m3x2" => f16(value(from[0] >> 8, &E4M3)) << 16 | f16(value(from[0] & 0xff, &E4M3)),
         "cvt.rn.f16x2.e2m1x2" => f16(value(from[0] >> 4, &E2M1)) << 16 | f16(value(from[0] & 0xf, &E2M1)),
-        "cvt.f32.f16" => {
-            let sign = if from[0] & 0x8000 != 0 { -1.0 } else { 1.0 };
-            let (exponent, mantissa) = ((from[0] >> 10 & 31) as i32, (from[0] & 1023) as f64);
-            f32_bits(match exponent {
-                0 => (sign * mantissa * 2f64.powi(-24)) as f32,
-                31 => f32::NAN,
-                e => (sign * (1024.0 + mantissa) * 2f64.powi(e - 25)) as f32,
-            })
-        }
+        "cvt.f32.f16" => f32_bits(from_f16(from[0])),
+        "fma.rn.f32.f16" => f32_bits(from_f16(from[0]).mul_add(from_f16(from[1]), s(2))),
+        // Powers of two times few bits: exact in f32.
+        "mul.rn.bf16x2" => [16, 0].iter().fold(0, |all, at| {
+            let half = |i: usize| f32::from_bits(((from[i] >> at) as u32) << 16);
+            all << 16 | bf16(half(0) * half(1))
+        }),
+        "prmt.b32" => (0..4).rev().fold(0, |all, i| {
+            let both = from[1] << 32 | from[0] & 0xffff_ffff;
+            let which = from[2] >> (4 * i) & 15;
+            assert!(which < 8, "bytes only");
+            all << 8 | both >> (8 * which) & 0xff
+        }),
         other => panic!("instruction {other}"),
+    }
+}
+
+/// The value of an f16; it has no infinities here.
+fn from_f16(bits: u64) -> f32 {
+    let sign = if bits & 0x8000 != 0 { -1.0 } else { 1.0 };
+    let (exponent, mantissa) = ((bits >> 10 & 31) as i32, (bits & 1023) as f64);
+    match exponent {
+        0 => (sign * mantissa * 2f64.powi(-24)) as f32,
+        31 => f32::NAN,
+        e => (sign * (1024.0 + mantissa) * 2f64.powi(e - 25)) as f32,
     }
 }
 

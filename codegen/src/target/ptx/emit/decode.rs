@@ -3,13 +3,11 @@
 //! A thread takes units of 16 channels. Of a warp's lanes 4 share a row and 8 rows go together, so that the 16-byte stores of
 //! 8 lanes, two rows by four units, meet all banks: the operand's swizzle moves odd rows to the odd places. Warps 0 and 2
 //! have rows 0..8, warps 1 and 3 rows 8..16; warps 2 and 3 begin 4 units further on.
-//!
-//! Codes go through binary16, where both formats are exact; the product with the scale is exact in bf16 but for the
-//! smallest e4m3 numbers, which are rounded as the format's decoder does.
 
 use super::records::pitches;
 use super::{Emitter, Result, unsupported};
-use crate::target::ptx::isa::{Asm, Class, Operand, Reg, Ty};
+use crate::target::ptx::isa::{Asm, Operand, Reg, Ty};
+use crate::target::ptx::numeric::{decode_kv4, decode_kv8};
 use tessera_ir::Format;
 use tessera_ir::tile::Value;
 
@@ -105,13 +103,15 @@ fn decode(asm: &mut Asm, thread: Reg, raw: Raw, to: Reg, tile_rows: usize, row: 
                     let scale = base + (raw.dim + step * UNITS / 2) as i64;
                     let scale = asm.ld_shared(Ty::U8, scales.at(scale));
                     let codes = asm.ld_shared_vec(Ty::B32, 4, codes.at(at));
-                    kv8(asm, &codes, scale)
+                    let scale = asm.cvt(Ty::U16, Ty::U8, None, scale);
+                    decode_kv8(asm, &codes, scale)
                 }
                 _ => {
                     let scale = base + (raw.dim / 2 + step * UNITS) as i64;
                     let scale = asm.ld_shared(Ty::U8, scales.at(scale));
                     let codes = asm.ld_shared_vec(Ty::B32, 2, codes.at(at));
-                    kv4(asm, &codes, scale)
+                    let scale = asm.cvt(Ty::U16, Ty::U8, None, scale);
+                    decode_kv4(asm, &codes, scale)
                 }
             };
             let tile_at = (step * UNITS * UNIT / 64 * tile) as i64;
@@ -119,38 +119,4 @@ fn decode(asm: &mut Asm, thread: Reg, raw: Raw, to: Reg, tile_rows: usize, row: 
             asm.st_shared_vec(Ty::B32, odd_at.at(tile_at), &words[4..]);
         }
     }
-}
-
-/// Sixteen e4m3 with one e8m0 scale as pairs of bf16.
-fn kv8(asm: &mut Asm, codes: &[Reg], scale: Reg) -> Vec<Reg> {
-    let scale = asm.cvt(Ty::U16, Ty::U8, None, scale);
-    let scale = asm.bf16x2_ue8m0x2(scale);
-    let scale = asm.prmt(scale, scale, 0x1010);
-    let mut out = Vec::with_capacity(2 * codes.len());
-    for word in codes {
-        for half in asm.split(*word, Class::B16, 2) {
-            let pair = asm.f16x2_e4m3x2(half);
-            let [lo, hi] = asm.f32_f16x2(pair);
-            let pair = asm.bf16x2_f32(hi, lo);
-            out.push(asm.mul_bf16x2(pair, scale));
-        }
-    }
-    out
-}
-
-/// Sixteen e2m1 with one e4m3 scale as pairs of bf16.
-fn kv4(asm: &mut Asm, codes: &[Reg], scale: Reg) -> Vec<Reg> {
-    let scale = asm.cvt(Ty::U16, Ty::U8, None, scale);
-    let scale = asm.f16x2_e4m3x2(scale);
-    let scale = asm.split(scale, Class::B16, 2)[0];
-    let mut out = Vec::with_capacity(4 * codes.len());
-    for word in codes {
-        for byte in asm.split(*word, Class::B8, 4) {
-            let pair = asm.f16x2_e2m1x2(byte);
-            let halves = asm.split(pair, Class::B16, 2);
-            let products: Vec<Reg> = halves.iter().map(|h| asm.fma_f32_f16(*h, scale, -0.0f32)).collect();
-            out.push(asm.bf16x2_f32(products[1], products[0]));
-        }
-    }
-    out
 }

@@ -6,6 +6,7 @@
 
 mod angles;
 mod bf16;
+mod decode;
 mod exp;
 mod functions;
 mod log;
@@ -13,6 +14,7 @@ mod quantise;
 
 pub use angles::{angle, angle_of};
 pub use bf16::{round_bf16, round_bf16x2};
+pub use decode::{decode_kv4, decode_kv8};
 pub use exp::{exp, exp2};
 pub use functions::{binary, sigmoid, silu, sqrt_softplus, unary};
 pub use log::log1p;

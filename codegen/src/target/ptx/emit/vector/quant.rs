@@ -262,7 +262,7 @@ impl Emitter<'_> {
     /// Type of an access to a chunk's codes, and accesses.
     fn code_access(format: Format, chunk: usize) -> (Ty, Class, usize) {
         match chunk * format.elem.bits() / 8 {
-            1 => (Ty::U8, Class::B32, 1),
+            1 => (Ty::U8, Class::B8, 1),
             2 => (Ty::U16, Class::B16, 1),
             bytes => (Ty::U32, Class::B32, bytes / 4),
         }
@@ -304,10 +304,14 @@ impl Emitter<'_> {
             for mut word in self.access(at, ty, class, n, lies, holds) {
                 if class == Class::B16 {
                     word = self.asm.u32_u16(word);
+                } else if class == Class::B8 {
+                    word = self.asm.u32_u8(word);
                 }
                 codes.words.push(word);
             }
-            codes.scales.extend(self.load_words(scale, Ty::U8, Class::B32, 1, lies.constant, holds));
+            for byte in self.load_words(scale, Ty::U8, Class::B8, 1, lies.constant, holds) {
+                codes.scales.push(self.asm.u32_u8(byte));
+            }
         }
         Ok(self.decoded(shape, &codes))
     }
@@ -354,9 +358,10 @@ impl Emitter<'_> {
         for (i, ((chunk, at), scale)) in chunks.enumerate() {
             let holds = self.holds(shape, chunk.pass);
             let words = &codes.words[i * per..(i + 1) * per];
-            if ty == Ty::U16 {
-                let half = self.asm.u16_u32(words[0]);
-                self.store_words(at, ty, &[half], holds);
+            if ty == Ty::U16 || ty == Ty::U8 {
+                let part =
+                    if ty == Ty::U16 { self.asm.u16_u32(words[0]) } else { self.asm.u8_u32(words[0]) };
+                self.store_words(at, ty, &[part], holds);
             } else if n == 1 || lies.align >= 4 * n {
                 self.store_words(at, ty, words, holds);
             } else {
@@ -368,7 +373,8 @@ impl Emitter<'_> {
                 Some(p) => self.asm.and_pred(p, leads),
                 None => leads,
             };
-            self.store_words(scale, Ty::U8, &[codes.scales[i]], Some(writes));
+            let byte = self.asm.u8_u32(codes.scales[i]);
+            self.store_words(scale, Ty::U8, &[byte], Some(writes));
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! The entry around the roles: parameters, launch, shared memory, dispatch of warps, the loop over tiles.
 
 use super::{
-    Bound, Emitter, Pointers, Result, Team, Uses, copy, grid, maps, matrix, rings, shared, slots, vector,
+    Bound, Emitter, Pointers, Result, Team, Uses, copy, grid, maps, matrix, records, rings, shared, slots,
+    vector,
 };
 use crate::error::{Error, Unsupported};
 use crate::target::ptx::artifact::{LaunchParam, ParamKind, PtxKernel, content_hash};
@@ -44,6 +45,7 @@ pub(in crate::target::ptx) fn emit(kernel: &Kernel, family: &str) -> std::result
         leader: None,
         travel: slots::Travel::default(),
         copies: copy::Copies::default(),
+        records: records::Ahead::default(),
         products: matrix::Products::default(),
         maps: maps::Maps::default(),
         smem,

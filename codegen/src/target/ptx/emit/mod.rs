@@ -114,6 +114,8 @@ struct Emitter<'k> {
     /// The current role's slots.
     travel: slots::Travel,
     copies: copy::Copies,
+    /// Rows of records whose copies come next, by slot.
+    records: records::Ahead,
     products: matrix::Products,
     maps: maps::Maps,
     /// Start of dynamic shared memory.

@@ -10,9 +10,12 @@ use tessera_ir::tile::{Node, Op, Stmt, Value, print_node};
 impl<'k> Emitter<'k> {
     /// Emits statements in order; what has no code is noted, and emission goes on to find the rest.
     pub(super) fn block(&mut self, stmts: &'k [Stmt]) {
-        for stmt in stmts {
+        for (i, stmt) in stmts.iter().enumerate() {
             let (name, result) = match stmt {
-                Stmt::Op(node) => (node.op.mnemonic(), self.node(node)),
+                Stmt::Op(node) => {
+                    let ahead = self.records_ahead(node, stmts.get(i + 1));
+                    (node.op.mnemonic(), ahead.and_then(|()| self.node(node)))
+                }
                 Stmt::For { var, lo, hi, step, body } => ("for", self.for_(*var, *lo, *hi, *step, body)),
                 Stmt::If { cond, body } => ("if", self.if_(*cond, body)),
             };

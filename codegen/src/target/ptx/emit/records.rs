@@ -8,11 +8,16 @@ use super::{Emitter, Result, unsupported};
 use crate::target::ptx::artifact::{MapElem, MapFill, MapSwizzle, TensorMapSpec};
 use crate::target::ptx::extent::Extent;
 use crate::target::ptx::isa::{BulkLoad, Cmp, LoadHints, Operand, Reg, Symbol, Ty};
-use tessera_ir::tile::{Op, Param, Value};
+use std::collections::BTreeMap;
+use tessera_ir::tile::{Node, Op, Param, Stmt, Value};
 use tessera_ir::{Dim, Format, Layout};
 
 /// Rows of one copy.
 const QUAD: usize = 4;
+
+/// Rows of records whose copies come next, by slot: this lane's four.
+#[derive(Debug, Default)]
+pub(super) struct Ahead(BTreeMap<Value, [Reg; QUAD]>);
 
 /// Bytes from record to record, and from group to group, of a raw slot.
 pub(super) fn pitches(format: Format, dim: usize) -> Option<(usize, usize)> {
@@ -53,10 +58,9 @@ impl Emitter<'_> {
         if quads > 32 {
             return Err(unsupported("more than 128 records"));
         }
-        let quad = match op {
-            Op::CopyRows { outer, ids, at, rows, .. } => self.listed(param, outer, *ids, at, *rows)?,
-            Op::CopyWrap { outer, start, rows, .. } => self.wrapped(param, outer, *start, *rows)?,
-            other => return Err(unsupported(format!("`{}` of records", other.mnemonic()))),
+        let quad = match self.records.0.remove(&slot) {
+            Some(quad) => quad,
+            None => self.own_rows(op)?,
         };
         let map = self.map_of_records(param, record as u32);
         let bar = self.filled(held);
@@ -78,8 +82,43 @@ impl Emitter<'_> {
         Ok(())
     }
 
+    /// Finds, before the role waits for a slot, the rows that the copy after it brings: entries of a list arrive meanwhile.
+    pub(super) fn records_ahead(&mut self, node: &Node, next: Option<&Stmt>) -> Result<()> {
+        let (Op::Acquire { ring }, Some((slot, _)), Some(Stmt::Op(next))) = (&node.op, &node.result, next)
+        else {
+            return Ok(());
+        };
+        let raw =
+            self.kernel.ring_of(*ring).is_some_and(|r| matches!(r.slot.format, Format::KV8 | Format::KV4));
+        let (Op::CopyRows { slot: into, .. } | Op::CopyWrap { slot: into, .. }) = &next.op else {
+            return Ok(());
+        };
+        if raw && into == slot {
+            self.asm.comment("rows of the copy after the wait");
+            let quad = self.own_rows(&next.op)?;
+            self.records.0.insert(*slot, quad);
+        }
+        Ok(())
+    }
+
+    /// Rows of the view that this lane brings.
+    fn own_rows(&mut self, op: &Op) -> Result<[Reg; QUAD]> {
+        match op {
+            Op::CopyRows { view, outer, ids, at, rows, .. } => {
+                let (first, _) = self.rows_under(*view, outer)?;
+                self.listed(first, *ids, at, *rows)
+            }
+            Op::CopyWrap { view, outer, start, rows, .. } => {
+                let (first, size) = self.rows_under(*view, outer)?;
+                self.wrapped(first, size, *start, *rows)
+            }
+            other => Err(unsupported(format!("`{}` of records", other.mnemonic()))),
+        }
+    }
+
     /// First row of `view[outer…]`, rows of all dimensions but the last counted as one; and its number of rows.
-    fn rows_under(&mut self, param: &Param, outer: &[Value]) -> Result<(Operand, Operand)> {
+    fn rows_under(&mut self, view: Value, outer: &[Value]) -> Result<(Operand, Operand)> {
+        let param = self.kernel.param_of(view).ok_or_else(|| unsupported("a copy of no parameter"))?;
         let dims: Vec<Operand> = param.ty.shape.iter().map(|d| self.dim(d).low()).collect();
         let Some((rest, _)) = dims.get(outer.len()..).and_then(|d| d.split_last().map(|(last, d)| (d, last)))
         else {
@@ -96,15 +135,7 @@ impl Emitter<'_> {
     }
 
     /// Rows that a list names: this lane's four.
-    fn listed(
-        &mut self,
-        param: &Param,
-        outer: &[Value],
-        ids: Value,
-        at: &[Value],
-        rows: Value,
-    ) -> Result<[Reg; QUAD]> {
-        let (first, _) = self.rows_under(param, outer)?;
+    fn listed(&mut self, first: Operand, ids: Value, at: &[Value], rows: Value) -> Result<[Reg; QUAD]> {
         let live = self.ix(rows)?.low();
         let list = self.rows_at(ids, at)?.codes;
         let asm = &mut self.asm;
@@ -127,8 +158,7 @@ impl Emitter<'_> {
     }
 
     /// Rows that follow one another round a ring: this lane's four. At most as many as the ring has.
-    fn wrapped(&mut self, param: &Param, outer: &[Value], start: Value, rows: Value) -> Result<[Reg; QUAD]> {
-        let (first, size) = self.rows_under(param, outer)?;
+    fn wrapped(&mut self, first: Operand, size: Operand, start: Value, rows: Value) -> Result<[Reg; QUAD]> {
         let live = self.ix(rows)?.low();
         let start = self.ix(start)?.low();
         let asm = &mut self.asm;

@@ -17,8 +17,8 @@ fn families(twice: bool) -> Vec<(Family, Vec<&'static str>)> {
     let q = declare(&mut b, DeclKind::Input, "q", &[t.clone(), 32.into(), 128.into()], Format::INDEX4);
     let weights = declare(&mut b, DeclKind::Input, "w", &[t.clone(), 32.into()], Format::BF16);
     let keys = declare(&mut b, DeclKind::State, "keys", &[s, c.clone(), 128.into()], Format::INDEX4);
-    let seq = declare(&mut b, DeclKind::Input, "seq", &[t.clone()], Format::I32);
-    let pos = declare(&mut b, DeclKind::Input, "pos", &[t.clone()], Format::I32);
+    let seq = declare(&mut b, DeclKind::Input, "seq", std::slice::from_ref(&t), Format::I32);
+    let pos = declare(&mut b, DeclKind::Input, "pos", std::slice::from_ref(&t), Format::I32);
     let op = Op::IndexScores { q, weights, keys, seq, pos, ratio: 1, round: Round::Bf16 };
     let scores = b.push(op, vec![TensorType::new([t, c], Format::F32)])[0];
     let op = Op::IndexBlocks { scores, pos, ratio: 1, block: 8, keep: 64 };

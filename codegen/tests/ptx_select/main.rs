@@ -1,7 +1,9 @@
 //! Selections on SM100 from fragment to PTX: snapshots of Tile IR and text at a released and a tiny shape, and what the
 //! assembler says of both.
 
-use tessera_assembler::{Error, Ptxas};
+#[path = "../ptx/assembler.rs"]
+mod assembler;
+
 use tessera_codegen::target::ptx::{self, PtxKernel};
 use tessera_ir::graph::{self, Builder, DeclKind, Op, Round, Value};
 use tessera_ir::{Dim, Format, TensorType, Verified, tile};
@@ -75,8 +77,8 @@ fn index_scores(i: &Indexer, rows: usize) -> Verified<tile::Kernel> {
     let weights = input(&mut b, "x1", &[t.clone(), i.heads.into()], Format::BF16);
     let shape = [Dim::sym("S"), c.clone(), i.dim.into()];
     let keys = b.declare(DeclKind::State, "s0", TensorType::new(shape, Format::INDEX4));
-    let seq = input(&mut b, "x2", &[t.clone()], Format::I32);
-    let pos = input(&mut b, "x3", &[t.clone()], Format::I32);
+    let seq = input(&mut b, "x2", std::slice::from_ref(&t), Format::I32);
+    let pos = input(&mut b, "x3", std::slice::from_ref(&t), Format::I32);
     let op = Op::IndexScores { q, weights, keys, seq, pos, ratio: i.ratio, round: Round::Bf16 };
     let y = b.push(op, vec![TensorType::new([t, c], Format::F32)])[0];
     schedule(Family::IndexScores, b, y, rows)
@@ -120,19 +122,12 @@ fn emit(kernel: &Verified<tile::Kernel>) -> PtxKernel {
 }
 
 /// Assembles kernels; each must give no message and use no stack.
-#[allow(clippy::print_stderr, reason = "a skipped test says so")]
 fn assemble(kernels: &[PtxKernel]) {
-    let ptxas = match Ptxas::find() {
-        Ok(ptxas) => ptxas,
-        Err(Error::Absent { .. }) => {
-            eprintln!("skipped: no ptxas");
-            return;
-        }
-        Err(other) => panic!("{other}"),
-    };
+    let Some(ptxas) = assembler::installed() else { return };
     for kernel in kernels {
+        let said = assembler::messages(&ptxas, &kernel.text, "sm_100a");
+        assert!(said.is_empty(), "{}: {said:?}", kernel.name);
         let done = ptxas.assemble(&kernel.text, "sm_100a").unwrap_or_else(|e| panic!("{}: {e}", kernel.name));
-        assert!(done.messages.is_empty(), "{}: {:?}", kernel.name, done.messages);
         for f in &done.functions {
             let local = (f.stack, f.spill_stores, f.spill_loads);
             assert_eq!(local, (0, 0, 0), "{}: {f:?}", kernel.name);

@@ -243,8 +243,8 @@ impl Emitter<'_> {
         let number = self.asm.shfl_idx(number, 0u32);
         let done = self.asm.label("done");
         let several = starts.order.len() > 1;
-        let mut barrier = 1;
-        for (role, first) in &starts.order {
+        // Barrier 0 is the block's.
+        for (barrier, (role, first)) in (1..).zip(&starts.order) {
             let of = &self.kernel.roles[*role];
             let end = first + of.warps as u32;
             let next = self.asm.label(&format!("after_{}", legal(&of.name)));
@@ -258,7 +258,6 @@ impl Emitter<'_> {
             let thread = if *first == 0 { whole.thread } else { self.asm.sub_u32(whole.thread, 32 * first) };
             let warp = if *first == 0 { number } else { self.asm.sub_u32(number, *first) };
             self.team = Team { role: *role, warps: of.warps as u32, thread, lane: whole.lane, warp, barrier };
-            barrier += 1;
             self.vector = vector::State::default();
             self.folded = None;
             if of.kind == RoleKind::Vector && sm100::folded_role(self.kernel, *role) {

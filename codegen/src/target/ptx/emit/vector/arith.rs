@@ -238,9 +238,9 @@ impl Emitter<'_> {
             }
             Data::Memory(_) | Data::Regs(_) | Data::Rounded { .. } | Data::Pairs(_) | Data::Products(_) => {
                 let regs = self.regs(&tile)?;
-                Data::Regs(if own.in_sequence() && shape.in_sequence() && own.held() == shape.held() {
-                    regs
-                } else if own.form == Form::Copies && shape.form == Form::Copies {
+                let copies = own.form == Form::Copies && shape.form == Form::Copies;
+                let sequence = own.in_sequence() && shape.in_sequence() && own.held() == shape.held();
+                Data::Regs(if copies || sequence {
                     regs
                 } else {
                     let source = self.spread(&own, &regs)?;

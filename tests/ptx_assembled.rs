@@ -61,6 +61,39 @@ fn assert_sound(kernels: &[Generated], checked: &[Checked]) {
     }
 }
 
+/// Products use the matrix unit and bulk copies, with at most ten other instructions for each matrix instruction in the loop that
+/// issues them, and no thread's own memory.
+fn assert_busy(kernels: &[Generated], checked: &[Checked]) {
+    let mut faults = Vec::new();
+    let mut seen = 0;
+    for (kernel, checked) in kernels.iter().zip(checked) {
+        let [code] = &checked.code[..] else {
+            panic!("{}: {} sections of code", kernel.name, checked.code.len())
+        };
+        assert_eq!(code.local, 0, "{}", kernel.name);
+        let has = |kind: &str| code.counts.contains_key(kind);
+        let products =
+            ["linear", "moe_up", "moe_linear", "hc_mix", "index_scores", "attention", "block_attention"];
+        if !products.contains(&kernel.family.as_str()) {
+            continue;
+        }
+        seen += 1;
+        let matrix = ["UTCQMMA", "UTCHMMA", "UTCOMMA"].into_iter().any(has);
+        if !matrix || !has("UTMALDG") || !has("UTCBAR") || !has("LDTM") {
+            faults.push(format!("{}: {:?}", kernel.name, code.counts));
+        }
+        for steady in code.loops.iter().filter(|l| l.steady) {
+            if steady.others > 10 * steady.mma {
+                faults.push(format!("{}: {} others for {} MMA", kernel.name, steady.others, steady.mma));
+            }
+        }
+        if code.mma_outside_loops > 0 {
+            faults.push(format!("{}: {} MMA outside loops", kernel.name, code.mma_outside_loops));
+        }
+    }
+    assert!(faults.is_empty() && seen > 30, "of {seen} products:\n  {}", faults.join("\n  "));
+}
+
 #[test]
 fn every_kernel_of_the_tiny_model_assembles() {
     let Some(checker) = tools(false) else { return };
@@ -77,6 +110,7 @@ fn the_table_of_kernels_is_current() {
     assert!(kernels.len() > 100);
     let checked = check(&checker, &kernels);
     assert_sound(&kernels, &checked);
+    assert_busy(&kernels, &checked);
     if Ptxas::find().unwrap().version().unwrap() != VERSION {
         return;
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use tessera::codegen::target::ptx::{Extent, ParamKind};
 use tessera::generate::{Generated, Request, Target, bindings, generate, of_text};
 use tessera::ir::Bindings;
+use tessera::ir::tile::Class;
 use tessera::load::default_model;
 use tessera::model::{Config, ConfigOptions, Topology};
 use tessera::texts::{self, Content, Level};
@@ -42,6 +43,43 @@ fn tile_texts_fed_back_give_the_same_code() {
             assert!(again.code.text == kernel.code.text, "{} differs", kernel.name);
             assert_eq!(again.code.hash, kernel.code.hash);
         }
+    }
+}
+
+/// Products run on a persistent grid, two accumulators let the epilogue of a tile overlap the next tile's products, and the
+/// copies of the released experts run at least four blocks ahead.
+#[test]
+fn products_keep_the_matrix_unit_busy() {
+    let [tiny, released] = models();
+    for (config, stages) in [(tiny, 2), (released, 4)] {
+        let mut seen = 0;
+        for kernel in all(&config, 2) {
+            let expert = matches!(kernel.family.as_str(), "moe_up" | "moe_linear");
+            if !expert && kernel.family != "linear" {
+                continue;
+            }
+            let Ok(Content::Tile(tile)) = texts::check(&kernel.tile, Level::Tile) else {
+                panic!("{}", kernel.name)
+            };
+            let depths = |class: Class| tile.rings.iter().filter(move |r| r.class == class).map(|r| r.depth);
+            let fewest = |class: Class| depths(class).min();
+            assert!(
+                fewest(Class::Accum) >= Some(2),
+                "{}: {:?} accumulators",
+                kernel.name,
+                fewest(Class::Accum)
+            );
+            let wanted = if expert { stages } else { 2 };
+            assert!(
+                fewest(Class::Stage) >= Some(wanted),
+                "{}: {:?} stages",
+                kernel.name,
+                fewest(Class::Stage)
+            );
+            assert!(tile.persistent.is_some(), "{} has no persistent grid", kernel.name);
+            seen += 1;
+        }
+        assert!(seen > 30, "{seen} products only");
     }
 }
 

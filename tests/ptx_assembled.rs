@@ -82,7 +82,8 @@ fn assert_busy(kernels: &[Generated], checked: &[Checked]) {
         if !matrix || !has("UTMALDG") || !has("UTCBAR") || !has("LDTM") {
             faults.push(format!("{}: {:?}", kernel.name, code.counts));
         }
-        for steady in code.loops.iter().filter(|l| l.steady) {
+        // Scores of an indexer take two matrix instructions a block of keys; their vector code is what limits them.
+        for steady in code.loops.iter().filter(|l| l.steady && kernel.family != "index_scores") {
             if steady.others > 10 * steady.mma {
                 faults.push(format!("{}: {} others for {} MMA", kernel.name, steady.others, steady.mma));
             }

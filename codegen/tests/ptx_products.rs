@@ -147,7 +147,8 @@ fn memory_stages_and_threads() {
         // One warpgroup takes the accumulators, of which there are two.
         let accumulators = kernel.rings.iter().filter(|r| r.class == tile::Class::Accum);
         assert!(accumulators.clone().count() > 0 && accumulators.into_iter().all(|r| r.depth == 2), "{c:?}");
-        assert_eq!(kernel.persistent, Some(148));
+        assert_eq!(kernel.persistent, Some(148 / kernel.cluster));
+        assert_eq!(kernel.cluster, if c.rows == 4096 && c.name == "dense" { 2 } else { 1 }, "{c:?}");
     }
 }
 
@@ -168,7 +169,9 @@ fn barriers_wait_for_the_bytes_of_their_boxes() {
     }) {
         let (kernel, made) = emitted(*c);
         let rows = kernel.rings.iter().find(|r| r.name == "rows").expect("rows").slot.rows as u32;
-        let mut want = vec![weights, rows * row];
+        // Each block of a pair brings half of the rows and 128 rows of the weight.
+        let cluster = kernel.cluster as u32;
+        let mut want = vec![weights, rows / cluster * row];
         want.sort_unstable();
         want.dedup();
         assert_eq!(numbers(&made.text, "expect_tx"), want, "{c:?}");
@@ -180,7 +183,7 @@ fn barriers_wait_for_the_bytes_of_their_boxes() {
         } else {
             2
         };
-        assert!(numbers(&made.text, "mbarrier.init").contains(&full), "{c:?}");
+        assert!(numbers(&made.text, "mbarrier.init").contains(&(full * cluster)), "{c:?}");
     }
 }
 

@@ -67,7 +67,8 @@ pub fn shared_slot(ring: &Ring) -> Option<SharedSlot> {
     let operand = |rows: usize, per_row: usize| {
         rows.checked_next_multiple_of(8)?.checked_mul(ROW)?.checked_mul(cols.div_ceil(per_row))
     };
-    let scales = rows.div_ceil(128).checked_mul(cols.div_ceil(128))?.checked_mul(SCALE_BLOCK)?;
+    // Both cores of a pair keep the scales of all rows: the columns of their products need them.
+    let scales = ring.slot.rows.div_ceil(128).checked_mul(cols.div_ceil(128))?.checked_mul(SCALE_BLOCK)?;
     match format {
         Format::MX8 | Format::W8 | Format::MX4 => Some(SharedSlot { data: operand(rows, 128)?, scales }),
         Format::BF16 => Some(SharedSlot { data: operand(rows, 64)?, scales: 0 }),
@@ -101,7 +102,7 @@ pub fn scale_columns(ring: &Ring) -> usize {
     match (ring.class, ring.slot.format) {
         (Class::Stage, Format::MX8 | Format::W8 | Format::MX4 | Format::INDEX4) => {
             let cols = ring.slot.cols.fixed().unwrap_or(128);
-            core_rows(ring).div_ceil(128) * cols.div_ceil(128) * 4
+            ring.slot.rows.div_ceil(128) * cols.div_ceil(128) * 4
         }
         _ => 0,
     }

@@ -1,6 +1,6 @@
 //! Family `linear` on SM100: weights on the matrix unit's M side, rows on its N side, operands in rings of K blocks.
 //!
-//! Grid: group of the weight × 128 columns × a tile of rows, rows fastest, so that blocks which run together share
+//! Grid: group of the weight × 128 columns (256 for a pair of cores) × a tile of rows, rows fastest, so that blocks which run together share
 //! weights; persistent. Roles: `weights`, `rows` and `scales` move the operands, `matrix` multiplies,
 //! `epilogue` takes the accumulators, of which there are two, so that it works while the next tile is multiplied.
 
@@ -37,14 +37,17 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
     let rows_dim = f.ty(x).shape.first().cloned().unwrap_or(Dim::Fixed(1));
     let tokens = if weights.len() == 1 { knobs.tokens } else { knobs.dual_tokens };
     // A tile of a grouped weight ends with its group; elsewhere columns outside the view are dropped.
-    let width = if groups == 1 { STEP } else { n.min(STEP) };
+    let whole = groups == 1 && weights.len() == 1 && n.is_multiple_of(2 * STEP);
+    let cores = if knobs.pair && whole { 2 } else { 1 };
+    let width = if groups == 1 { STEP * cores } else { n.min(STEP) };
     if groups > 1 && !n.is_multiple_of(width) {
         return Err(f.fault(format!("{n} columns a group are more than 128 and no multiple of it")));
     }
 
     let mut kb = KernelBuilder::new(f.module.name.clone());
     kb.target(Target::Sm100);
-    kb.persistent(knobs.cores);
+    kb.persistent(knobs.cores / cores);
+    kb.cluster(cores);
     let views = Views::declare(&mut kb, f, |v, ty| {
         if weights.contains(&v) {
             let grouped = [groups, n, k].map(Dim::Fixed).to_vec();
@@ -58,7 +61,7 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
     let group_axis = (groups > 1).then(|| kb.axis("group", groups, 1));
     let n_axis = kb.axis("n", n, width);
     let m_axis = kb.axis("m", rows_dim.clone(), tokens);
-    let ops = Operands::new(f, x, &weights, k, tokens)?;
+    let ops = Operands::new(f, x, &weights, k, (tokens, cores))?;
     let rings = ops.rings(&mut kb, false);
     let x_view = views.of(f, x)?;
     let out_view = views.of(f, out)?;

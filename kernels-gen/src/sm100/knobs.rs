@@ -13,7 +13,8 @@ pub struct Knobs {
     pub tokens: usize,
     /// Rows of a tile of gate and up halves, whose accumulators are two, a multiple of 16 up to 112.
     pub dual_tokens: usize,
-    /// Pairs of multiprocessors that share the tiles of dense products.
+    /// Pairs of multiprocessors share the tiles of dense products with whole tiles of a pair: each brings half of the rows,
+    /// which saves shared memory's time where the matrix unit is the limit.
     pub pair: bool,
 }
 
@@ -30,7 +31,7 @@ impl Knobs {
             65..=128 => 128,
             _ => 240,
         };
-        Knobs { rows, cores: Self::CORES, tokens, dual_tokens: tokens.min(112), pair: false }
+        Knobs { rows, cores: Self::CORES, tokens, dual_tokens: tokens.min(112), pair: rows >= 1024 }
     }
     /// Names and values of the knobs that can be set; a truth is 0 or 1.
     pub fn values(&self) -> [(&'static str, usize); 4] {

@@ -60,7 +60,7 @@ pub(crate) fn product(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error> 
     let pairs_dim = f.ty(pairs).shape[0].clone();
     let m_axis = kb.grouped_axis("m", pairs_dim, tokens, offsets_view);
     let n_axis = kb.axis("n", n, STEP);
-    let ops = Operands::new(f, x, &weights, k, tokens)?;
+    let ops = Operands::new(f, x, &weights, k, (tokens, 1))?;
     if !ops.scaled() {
         return Err(f.fault("weights of experts have scales on this machine".to_owned()));
     }

@@ -36,6 +36,8 @@ pub(super) struct Operands {
     tokens: usize,
     /// Columns of a K block, 128 bytes of codes.
     block: usize,
+    /// Cores that share a tile: each has half of the weight's rows, and brings half of the rows.
+    cores: usize,
     /// K blocks, even if more than one.
     blocks: usize,
     depth: usize,
@@ -69,7 +71,7 @@ impl Operands {
         x: GraphValue,
         weights: &[GraphValue],
         k: usize,
-        tokens: usize,
+        (tokens, cores): (usize, usize),
     ) -> Result<Self, Error> {
         let rows = f.ty(x).format;
         let weight = weight_format(rows, f.ty(weights[0]).format);
@@ -85,10 +87,18 @@ impl Operands {
             // Stages are taken in pairs; a block outside the views is zeros.
             n => n.next_multiple_of(2),
         };
-        let mut ops = Operands { weight, rows, count: weights.len(), tokens, block, blocks, depth: 1 };
-        let (w, x) = (ops.stage("w", STEP, weight), ops.stage("rows", tokens, rows));
+        let mut ops = Operands { weight, rows, count: weights.len(), tokens, block, cores, blocks, depth: 1 };
+        let (w, x) = (ops.stage("w", ops.step(), weight), ops.stage("rows", tokens, rows));
         ops.depth = depth_of(&std::iter::repeat_n(&w, ops.count).chain([&x]).collect::<Vec<_>>());
         Ok(ops)
+    }
+    /// Rows of the weight in a tile.
+    pub(super) fn step(&self) -> usize {
+        STEP * self.cores
+    }
+    /// Who shares the slots of a tile.
+    fn scope(&self) -> RingScope {
+        if self.cores == 2 { RingScope::Pair } else { RingScope::Core }
     }
     /// A ring of K blocks without a path.
     fn stage(&self, name: &str, rows: usize, format: Format) -> Ring {
@@ -97,7 +107,7 @@ impl Operands {
             class: Class::Stage,
             slot: SlotType { rows, cols: Dim::Fixed(self.block), format },
             depth: self.depth,
-            scope: RingScope::Core,
+            scope: self.scope(),
             path: Vec::new(),
         }
     }
@@ -121,14 +131,23 @@ impl Operands {
         let weights = (0..self.count)
             .map(|i| {
                 let path = vec![Hop::from(0), Hop::from(matrix)];
-                kb.ring_of(Ring { path, ..self.stage(&format!("weight{i}"), STEP, self.weight) })
+                kb.ring_of(Ring { path, ..self.stage(&format!("weight{i}"), self.step(), self.weight) })
             })
             .collect();
         let path = vec![Hop { roles: first }, Hop::from(matrix)];
         let rows = kb.ring_of(Ring { path, ..self.stage("rows", self.tokens, self.rows) });
-        let acc = SlotType { rows: STEP, cols: Dim::Fixed(self.tokens), format: Format::F32 };
+        let acc = SlotType { rows: self.step(), cols: Dim::Fixed(self.tokens), format: Format::F32 };
         let accums = (0..self.count)
-            .map(|i| kb.ring(format!("acc{i}"), Class::Accum, acc.clone(), 2, &[matrix, epilogue]))
+            .map(|i| {
+                kb.ring_of(Ring {
+                    name: format!("acc{i}"),
+                    class: Class::Accum,
+                    slot: acc.clone(),
+                    depth: 2,
+                    scope: self.scope(),
+                    path: vec![Hop::from(matrix), Hop::from(epilogue)],
+                })
+            })
             .collect();
         let factor = SlotType { rows: self.tokens, cols: Dim::Fixed(1), format: Format::F32 };
         let factors = factors.then(|| kb.ring("factors", Class::Vec, factor, 2, &[2, epilogue]));
@@ -158,6 +177,8 @@ impl Operands {
     ) {
         kb.role(RoleKind::Matrix, "matrix", |r| {
             let live = live(r);
+            // The halves of a pair's rows lie in both cores, so that it multiplies all of them.
+            let live = if self.cores == 2 { r.index_const(self.tokens as i64) } else { live };
             let accums: Vec<_> = rings.accums.iter().map(|c| r.acquire(*c)).collect();
             self.each_block(r, |r, k, turn| {
                 let first = match turn {
@@ -181,7 +202,7 @@ impl Operands {
     }
     /// The role that takes the accumulators: one warpgroup.
     pub(super) fn epilogue_role(&self, kb: &mut KernelBuilder, body: impl FnOnce(&mut RoleBuilder<'_>)) {
-        let lanes = Lanes { count: STEP, chunk: 1 };
+        let lanes = Lanes { count: self.step(), chunk: 1 };
         kb.role_of(RoleKind::Vector, "epilogue", Threads { warps: STEP / 32, registers: None, lanes }, body);
     }
 

@@ -35,6 +35,13 @@ fn scaled_products_equal_the_oracle() {
 }
 
 #[test]
+fn pairs_of_cores_equal_the_oracle() {
+    let knobs = Knobs { pair: true, ..Knobs::for_rows(4096) };
+    run(&product("mx8", "w8", "bf16", (512, 256), 1), &[1, 130, 250], &knobs);
+    run(&product("bf16", "bf16", "f32", (256, 200), 1), &[17], &knobs);
+}
+
+#[test]
 fn plain_products_equal_the_oracle() {
     for (n, k, y) in [(4, 64, "bf16"), (8, 256, "f32"), (24, 64, "f32"), (136, 200, "bf16")] {
         run(&product("bf16", "bf16", y, (n, k), 1), &ROWS, &Knobs::for_rows(6));

@@ -11,6 +11,7 @@ use super::slots::Held;
 use super::{Emitter, Result, unsupported};
 use crate::target::ptx::isa::{Asm, BulkLoad, Class, Cmp, Logic, Operand, Reg, Space, Ty};
 use std::collections::BTreeMap;
+use tessera_ir::machine::sm100::core_rows;
 use tessera_ir::tile::{IndexOp, Kernel, Op, Param, Part, Ring, Stmt, Value};
 use tessera_ir::{Dim, Format, Layout};
 
@@ -72,7 +73,7 @@ fn copied_bytes(kernel: &Kernel, op: &Op, ring: &Ring) -> u32 {
     let Some(boxed) = Boxed::of(format) else { return 0 };
     let parts = if format == Format::F32 { 3 } else { 1 };
     let tiles = ring.slot.cols.fixed().unwrap_or_default().div_ceil(boxed.cols as usize) as u32;
-    let codes = ring.slot.rows as u32 * boxed.row_bytes * parts * tiles;
+    let codes = core_rows(ring) as u32 * boxed.row_bytes * parts * tiles;
     let blocked = kernel.param_of(view).is_some_and(|p| p.ty.layout == Layout::Blocks128);
     let scales = if blocked && part == Part::All { BLOCK_BYTES * tiles } else { 0 };
     codes + scales
@@ -327,25 +328,36 @@ impl Emitter<'_> {
             .collect()
     }
 
+    /// Where boxes go: to this block, and their bytes to the barrier of the pair's first one.
+    fn bulk(&self) -> BulkLoad {
+        let pair = self.pair.is_some();
+        BulkLoad { cluster: pair, pair, ..BulkLoad::default() }
+    }
     /// A box of codes or plain elements.
     fn box_of(&mut self, param: &Param, at: &[Operand], held: Held, ring: &Ring) -> Result<()> {
         let format = ring.slot.format;
         let boxed = Boxed::of(format).ok_or_else(|| unsupported(format!("boxes of {format}")))?;
-        let map = self.map_of(param, boxed, ring.slot.rows as u32);
+        let rows = core_rows(ring);
+        let map = self.map_of(param, boxed, rows as u32);
         let bar = self.filled(held);
         let mut coords: Vec<Operand> = at.iter().rev().copied().collect();
+        if let (Some(pair), Some(row)) = (self.pair, coords.get_mut(1)) {
+            // The second block brings the second half.
+            *row = self.asm.mad_u32(pair.rank, rows as u32, *row).into();
+        }
         if param.ty.layout == Layout::Split3 {
             coords.push(Operand::Int(0));
         }
         let tiles = ring.slot.cols.fixed().unwrap_or_default().div_ceil(boxed.cols as usize);
         let parts = if format == Format::F32 { 3 } else { 1 };
         for t in 0..tiles {
-            let bytes = t * parts * ring.slot.rows.next_multiple_of(8) * ROW;
+            let bytes = t * parts * rows.next_multiple_of(8) * ROW;
             let dst = self.held_at(held, bytes as i64);
             let mut coords = coords.clone();
             coords[0] = self.asm.fold_add(coords[0], (t * boxed.cols as usize) as i64);
             let map = self.asm.ld_param(map);
-            self.once(|asm| asm.tma_load(BulkLoad::default(), dst, map, &coords, bar));
+            let to = self.bulk();
+            self.once(|asm| asm.tma_load(to, dst, map, &coords, bar));
         }
         Ok(())
     }
@@ -374,12 +386,23 @@ impl Emitter<'_> {
             }
         };
         let mut n = asm.fold_div(row, 128i64);
+        if let Some(pair) = self.pair {
+            n = asm.fold_add(n, pair.rank);
+        }
         if let Some(matrix) = outer {
             let before = asm.fold_mul(matrix, rows as i64);
             n = asm.fold_add(before, n);
         }
         let line = asm.fold_mul(n, cols as i64);
         let block = asm.fold_add(line, k);
+        if self.pair.is_some() {
+            // Plain bytes complete barriers of the block they come to only; a box may complete its neighbour's.
+            let map = self.blocks_map(param);
+            let map = self.asm.ld_param(map);
+            let to = self.bulk();
+            self.once(|asm| asm.tma_load(to, dst, map, &[Operand::Int(0), block], bar));
+            return Ok(());
+        }
         let src = asm.element(plane, block, BLOCK_BYTES);
         self.once(|asm| asm.bulk_load(BulkLoad::default(), dst, src.at(0), i64::from(BLOCK_BYTES), bar));
         Ok(())

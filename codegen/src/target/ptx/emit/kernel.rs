@@ -42,6 +42,7 @@ pub(in crate::target::ptx) fn emit(kernel: &Kernel, family: &str) -> std::result
         shared: shared::Map::default(),
         places: Rc::new(rings::Places::default()),
         tmem: None,
+        pair: None,
         leader: None,
         travel: slots::Travel::default(),
         copies: copy::Copies::default(),
@@ -257,6 +258,18 @@ impl Emitter<'_> {
             }
             let thread = if *first == 0 { whole.thread } else { self.asm.sub_u32(whole.thread, 32 * first) };
             let warp = if *first == 0 { number } else { self.asm.sub_u32(number, *first) };
+            let thread = match self.pair {
+                // Rows of the second block's half follow those of the first one's.
+                Some(pair) if of.kind == RoleKind::Vector => {
+                    self.asm.mad_u32(pair.rank, 32 * of.warps as u32, thread)
+                }
+                Some(_) | None => thread,
+            };
+            if let Some(pair) = self.pair.filter(|_| of.kind == RoleKind::Matrix) {
+                // The first block multiplies for both.
+                let other = self.asm.setp(Cmp::Ne, Ty::U32, pair.rank, 0u32);
+                self.asm.bra_if(other, next);
+            }
             self.team = Team { role: *role, warps: of.warps as u32, thread, lane: whole.lane, warp, barrier };
             self.vector = vector::State::default();
             self.folded = None;

@@ -117,6 +117,24 @@ impl Emitter<'_> {
             fill: MapFill::Zero,
         })
     }
+    /// The map of a weight's scale blocks, one in a box.
+    pub(super) fn blocks_map(&mut self, param: &Param) -> Symbol {
+        let (rows, cols) = blocks_of(param);
+        let words = BLOCK_BYTES / 4;
+        self.declared_map(TensorMapSpec {
+            param: String::new(),
+            tensor: param.name.clone(),
+            plane: 1,
+            offset: 0,
+            dtype: MapElem::U32,
+            dims: vec![Extent::from(u64::from(words)), Extent::from(rows * cols)],
+            strides: vec![Extent::from(u64::from(BLOCK_BYTES))],
+            box_dims: vec![words, 1],
+            elem_strides: vec![1; 2],
+            swizzle: MapSwizzle::None,
+            fill: MapFill::Zero,
+        })
+    }
     /// The map that `spec` describes, named by its number; declares it the first time.
     pub(super) fn declared_map(&mut self, spec: TensorMapSpec) -> Symbol {
         let spec = TensorMapSpec { param: format!("map{}", self.maps.specs.len()), ..spec };

@@ -7,8 +7,9 @@
 use super::rings::{nodes_of, ring_of_slot, slot_of};
 use super::slots::{Held, Set};
 use super::{Emitter, Result, unsupported};
-use crate::target::ptx::isa::{Asm, Cmp, CpShape, CtaGroup, Mma, MmaA, MmaKind, Operand, Reg, Ty};
+use crate::target::ptx::isa::{Asm, Cmp, CpShape, Mma, MmaA, MmaKind, Operand, Reg, Ty};
 use std::collections::{BTreeMap, BTreeSet};
+use tessera_ir::machine::sm100::core_rows;
 use tessera_ir::tile::{Op, Ring, Stmt, Value};
 use tessera_ir::{Elem, Format};
 
@@ -70,13 +71,15 @@ impl Kind {
             Kind::Bf16 | Kind::Split => MmaKind::F16,
         }
     }
-    /// The instruction descriptor without the number of columns, for 128 rows (PTX ISA, instruction descriptor).
-    fn descriptor(self) -> u32 {
-        match self {
-            Kind::Mx8 { a, b } => a << 7 | b << 10 | 1 << 23 | 1 << 27,
-            Kind::Mx4 { .. } => 1 << 7 | 1 << 10 | 1 << 23 | 1 << 27,
-            Kind::Bf16 | Kind::Split => 1 << 4 | 1 << 7 | 1 << 10 | 8 << 24,
-        }
+    /// The instruction descriptor without the number of columns, for `rows` rows, 128 or 256 (PTX ISA, instruction
+    /// descriptor).
+    fn descriptor(self, rows: u32) -> u32 {
+        rows << 20
+            | match self {
+                Kind::Mx8 { a, b } => a << 7 | b << 10 | 1 << 23,
+                Kind::Mx4 { .. } => 1 << 7 | 1 << 10 | 1 << 23,
+                Kind::Bf16 | Kind::Split => 1 << 4 | 1 << 7 | 1 << 10,
+            }
     }
     /// What step `k` of a K block adds to the descriptor: which byte of the scale columns it takes.
     fn step(self, k: u32) -> u32 {
@@ -143,7 +146,8 @@ impl Emitter<'_> {
         ring_of_slot(self.kernel, v).map(|r| &self.kernel.rings[r])
     }
     fn descriptors(&mut self, kind: Kind, n: Value) -> Result<Vec<Reg>> {
-        let key = (kind.descriptor(), n);
+        let descriptor = kind.descriptor(128 * self.kernel.cluster as u32);
+        let key = (descriptor, n);
         if let Some(found) = self.products.descriptors.get(&key) {
             return Ok(found.clone());
         }
@@ -162,7 +166,7 @@ impl Emitter<'_> {
         for k in 0..kind.steps() {
             match (kind.step(k), made.first()) {
                 (0, Some(first)) => made.push(*first),
-                (step, _) => made.push(asm.or_b32(columns, i64::from(kind.descriptor() | step))),
+                (step, _) => made.push(asm.or_b32(columns, i64::from(descriptor | step))),
             }
         }
         self.products.descriptors.insert(key, made.clone());
@@ -181,7 +185,7 @@ impl Emitter<'_> {
         let (ra, rb) = (self.ring_held(a), self.ring_held(b));
         let kind = Kind::of(&ra, &rb)
             .ok_or_else(|| unsupported(format!("products of {} and {}", ra.slot.format, rb.slot.format)))?;
-        if ra.slot.rows != 128 {
+        if core_rows(&ra) != 128 {
             return Err(unsupported(format!("products of {} rows", ra.slot.rows)));
         }
         let descriptors = self.descriptors(kind, n)?;
@@ -197,18 +201,22 @@ impl Emitter<'_> {
             }
         };
         let scales = match kind {
-            Kind::Mx8 { .. } | Kind::Mx4 { .. } => Some((self.scales(va, a, &ra)?, self.scales(vb, b, &rb)?)),
+            Kind::Mx8 { .. } | Kind::Mx4 { .. } => {
+                // A block of a pair has its own half of the weight's rows, and the scales of all columns.
+                Some((self.scales(va, a, &ra, core_rows(&ra))?, self.scales(vb, b, &rb, rb.slot.rows)?))
+            }
             Kind::Bf16 | Kind::Split => None,
         };
         let parts = if kind == Kind::Split { 3 } else { 1 };
         let part = (rb.slot.rows.next_multiple_of(8) * ROW / 16) as i64;
+        let group = self.group();
         for k in 0..i64::from(kind.steps()) {
             for p in 0..parts {
                 let asm = &mut self.asm;
                 let a = MmaA::Shared(descriptor(asm, low_a, 2 * k, OPERAND_LOW, kind.operand_high()));
                 let b = descriptor(asm, low_b, 2 * k + p * part, OPERAND_LOW, kind.operand_high());
                 let mma = Mma {
-                    group: CtaGroup::One,
+                    group,
                     kind: kind.unit(),
                     d,
                     a,
@@ -225,7 +233,8 @@ impl Emitter<'_> {
     }
 
     /// Columns that hold a slot's scales, copied there unless they are already.
-    fn scales(&mut self, v: Value, held: Held, ring: &Ring) -> Result<Reg> {
+    fn scales(&mut self, v: Value, held: Held, ring: &Ring, rows: usize) -> Result<Reg> {
+        let group = self.group();
         let places = self.places.clone();
         let sets = places.bundles[held.bundle].members[held.member].scales;
         let [first, second] = sets.ok_or_else(|| unsupported("scales without a place"))?.map(i64::from);
@@ -243,12 +252,12 @@ impl Emitter<'_> {
         if self.products.scaled.insert(v) {
             let data = slot_of(ring)?.data;
             let low = low(&mut self.asm, held);
-            for block in 0..ring.slot.rows.div_ceil(128) {
+            for block in 0..rows.div_ceil(128) {
                 let asm = &mut self.asm;
                 let from = descriptor(asm, low, ((data + block * BLOCK) / 16) as i64, 0, SCALE_HIGH);
                 let to = asm.fold_add(at, SCALE_COLUMNS * block as i64);
                 let to = asm.in_reg(Ty::B32, to);
-                self.once(|asm| asm.tmem_cp(CtaGroup::One, CpShape::L32x128bWarpX4, to, from));
+                self.once(|asm| asm.tmem_cp(group, CpShape::L32x128bWarpX4, to, from));
             }
         }
         Ok(at)

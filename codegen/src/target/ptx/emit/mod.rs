@@ -109,6 +109,8 @@ struct Emitter<'k> {
     places: Rc<rings::Places>,
     /// Tensor memory of the block, if it has any.
     tmem: Option<Reg>,
+    /// The pair of blocks that shares each tile, if one does.
+    pair: Option<setup::Pair>,
     /// True in the lane that issues bulk copies and products for its warp.
     leader: Option<Reg>,
     /// The current role's slots.

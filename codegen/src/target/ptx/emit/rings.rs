@@ -220,9 +220,11 @@ impl Places {
 /// Arrivals with which `role` gives a stage of the bundle away.
 fn arrivals(kernel: &Kernel, b: &Bundle, role: usize) -> u32 {
     let of = &kernel.roles[role];
+    // Both blocks of a pair arrive at the first one's barriers; products arrive at both blocks' barriers alike.
+    let blocks = kernel.cluster as u32;
     match of.kind {
         RoleKind::Matrix => 1,
-        RoleKind::Vector => 32 * of.warps as u32,
+        RoleKind::Vector => blocks * 32 * of.warps as u32,
         RoleKind::Copy => {
             let (mut bulk, mut threads) = (false, false);
             for m in &b.members {
@@ -231,11 +233,12 @@ fn arrivals(kernel: &Kernel, b: &Bundle, role: usize) -> u32 {
                 }
             }
             // A role that only reads gives its slots away with all its lanes.
-            match (bulk, threads) {
-                (true, false) => 1,
-                (true, true) => 1 + 32,
-                (false, _) => 32,
-            }
+            blocks
+                * match (bulk, threads) {
+                    (true, false) => 1,
+                    (true, true) => 1 + 32,
+                    (false, _) => 32,
+                }
         }
     }
 }

@@ -2,10 +2,19 @@
 
 use super::rings::{Places, nodes};
 use super::{Emitter, Result};
-use crate::target::ptx::isa::{Cmp, CtaGroup, Reg, Ty};
+use crate::target::ptx::isa::{Cmp, CtaGroup, Reg, Special, Ty};
 use std::rc::Rc;
 use tessera_ir::Layout;
 use tessera_ir::tile::{RoleKind, Value};
+
+/// Two blocks that share each tile: each has half of the rows of every slot, and the first one multiplies.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair {
+    /// 0 in the first block, 1 in the second.
+    pub(super) rank: Reg,
+    /// Start of the first block's shared memory, as an address of the cluster.
+    pub(super) first: Reg,
+}
 
 /// The warp that allocates tensor memory.
 const ALLOCATES: u32 = 1;
@@ -15,6 +24,18 @@ impl Emitter<'_> {
     pub(super) fn place_rings(&mut self) -> Result<()> {
         self.places = Rc::new(Places::new(self.kernel, &mut self.shared)?);
         Ok(())
+    }
+    /// Blocks that take part in matrix instructions.
+    pub(super) fn group(&self) -> CtaGroup {
+        if self.pair.is_some() { CtaGroup::Two } else { CtaGroup::One }
+    }
+    /// The block meets, or the pair.
+    fn all_meet(&mut self) {
+        if self.pair.is_some() {
+            self.asm.cluster_sync();
+        } else {
+            self.asm.sync_threads();
+        }
     }
     /// True for rings of one role.
     pub(super) fn keeps(&self, ring: Value) -> bool {
@@ -34,6 +55,12 @@ impl Emitter<'_> {
         }
         self.asm.comment("barriers and tensor memory");
         let (thread, smem) = (self.team.thread, self.smem);
+        if self.kernel.cluster == 2 {
+            let rank = self.asm.special(Special::ClusterCtaRank);
+            let first = self.asm.mapa(smem, 0u32);
+            self.pair = Some(Pair { rank, first });
+        }
+        let group = self.group();
         let begun = self.asm.label("set_up");
         let others = self.asm.setp(Cmp::Ne, Ty::U32, thread, 0u32);
         self.asm.bra_if(others, begun);
@@ -44,18 +71,18 @@ impl Emitter<'_> {
         self.asm.place(begun);
         self.asm.warp_sync();
         if places.columns == 0 {
-            self.asm.sync_threads();
+            self.all_meet();
             return;
         }
         let word = smem.at(i64::from(self.shared.take(4, 4)));
         let allocated = self.asm.label("allocated");
         let others = self.other_warps(ALLOCATES);
         self.asm.bra_if(others, allocated);
-        self.asm.tmem_alloc(CtaGroup::One, word, places.columns);
-        self.asm.tmem_relinquish(CtaGroup::One);
+        self.asm.tmem_alloc(group, word, places.columns);
+        self.asm.tmem_relinquish(group);
         self.asm.place(allocated);
         self.asm.tmem_fence_before();
-        self.asm.sync_threads();
+        self.all_meet();
         self.asm.tmem_fence_after();
         self.tmem = Some(self.asm.ld_shared(Ty::B32, word));
     }
@@ -64,17 +91,18 @@ impl Emitter<'_> {
         let places = self.places.clone();
         let Some(tmem) = self.tmem.filter(|_| places.columns > 0) else { return };
         self.asm.tmem_fence_before();
-        self.asm.sync_threads();
+        self.all_meet();
         self.asm.tmem_fence_after();
         let end = self.asm.label("freed");
         let others = self.other_warps(ALLOCATES);
         self.asm.bra_if(others, end);
-        self.asm.tmem_dealloc(CtaGroup::One, tmem, places.columns);
+        let group = self.group();
+        self.asm.tmem_dealloc(group, tmem, places.columns);
         self.asm.place(end);
     }
     /// True in all warps of the block but one.
     fn other_warps(&mut self, warp: u32) -> Reg {
-        let thread = self.asm.special(crate::target::ptx::isa::Special::TidX);
+        let thread = self.asm.special(Special::TidX);
         let number = self.asm.shr_u32(thread, 5);
         self.asm.setp(Cmp::Ne, Ty::U32, number, warp)
     }

@@ -24,6 +24,8 @@ pub(super) struct Held {
     at: u32,
     /// The stage's barrier in the first station's array.
     barrier: Addr,
+    /// The same barrier of the first block of a pair, which both blocks arrive at.
+    shared: Addr,
     /// Which of the two sets of scale columns the slot takes.
     pub(super) set: Set,
 }
@@ -72,6 +74,7 @@ struct Use {
 struct Open {
     base: Reg,
     barrier: Addr,
+    shared: Addr,
     parity: Option<Reg>,
 }
 
@@ -151,7 +154,10 @@ impl Emitter<'_> {
                 && stages > 0
             {
                 let bar = open.barrier.plus(i64::from(b.barriers[u.station] - first) + 8 * i64::from(u.at));
-                self.asm.mbar_wait(bar, u.parity);
+                match self.pair {
+                    Some(_) => self.asm.mbar_wait_cluster(bar, u.parity),
+                    None => self.asm.mbar_wait(bar, u.parity),
+                }
             }
             self.announce(b, &u);
             if u.at + 1 == u.turn {
@@ -173,6 +179,7 @@ impl Emitter<'_> {
                 offset: i64::from(b.members[member].inner) + i64::from(u.at * pitch_of(b)),
                 at: u.at,
                 barrier: open.barrier.plus(8 * i64::from(u.at)),
+                shared: open.shared.plus(8 * i64::from(u.at)),
                 set,
             };
             self.travel.held.insert(v, held);
@@ -193,14 +200,18 @@ impl Emitter<'_> {
         }
         let bytes: u32 = b.members.iter().map(|m| bulk_bytes(self.kernel, self.team.role, m.ring)).sum();
         let (Some(open), Some(offset)) = (u.open.filter(|_| bytes > 0), b.barriers.get(1)) else { return };
-        let bar = open.barrier.plus(i64::from(offset - b.barriers[0]) + 8 * i64::from(u.at));
-        self.once(|asm| asm.mbar_arrive_expect_tx(bar, i64::from(bytes)));
+        let bar = open.shared.plus(i64::from(offset - b.barriers[0]) + 8 * i64::from(u.at));
+        let pair = self.pair.is_some();
+        self.once(|asm| match pair {
+            true => asm.mbar_arrive_expect_tx_remote(bar, i64::from(bytes)),
+            false => asm.mbar_arrive_expect_tx(bar, i64::from(bytes)),
+        });
     }
     /// The barrier that bulk copies into a slot complete.
     pub(super) fn filled(&self, held: Held) -> Addr {
         match self.places.bundles[held.bundle].barriers.as_slice() {
-            [first, second, ..] => held.barrier.plus(i64::from(second - first)),
-            _ => held.barrier,
+            [first, second, ..] => held.shared.plus(i64::from(second - first)),
+            _ => held.shared,
         }
     }
     /// Addresses of the stages from the one that comes next.
@@ -215,7 +226,8 @@ impl Emitter<'_> {
         match u.index {
             None => {
                 let base = asm.add_u32(from, i64::from(first));
-                Open { base, barrier: self.smem.at(barriers), parity: None }
+                let shared = self.pair.map_or(self.smem, |p| p.first).at(barriers);
+                Open { base, barrier: self.smem.at(barriers), shared, parity: None }
             }
             Some(index) => {
                 let moved = asm.mad_u32(index, i64::from(pitch), from);
@@ -224,7 +236,11 @@ impl Emitter<'_> {
                 let barrier = asm.add_u32(self.smem, eight);
                 let alternates = u.turn % 2 == 1 && b.members.iter().any(|m| m.scales.is_some());
                 let parity = alternates.then(|| asm.and_b32(index, 1));
-                Open { base, barrier: barrier.at(barriers), parity }
+                let shared = match self.pair {
+                    Some(p) => self.asm.add_u32(p.first, eight),
+                    None => barrier,
+                };
+                Open { base, barrier: barrier.at(barriers), shared: shared.at(barriers), parity }
             }
         }
     }
@@ -273,16 +289,21 @@ impl Emitter<'_> {
             Give::Return => b.back.get(station.wrapping_sub(1)).copied().flatten().map(|(offset, _)| offset),
         };
         let Some(array) = array else { return Err(unsupported("a slot given to nobody")) };
-        let bar = held.barrier.plus(i64::from(array) - i64::from(first));
+        let by = i64::from(array) - i64::from(first);
+        let (bar, shared) = (held.barrier.plus(by), held.shared.plus(by));
+        let pair = self.pair.is_some();
         match kind {
-            RoleKind::Matrix => self.once(|asm| asm.mma_commit(CtaGroup::One, bar)),
+            RoleKind::Matrix => self.once(|asm| match pair {
+                true => asm.mma_commit_multicast(CtaGroup::Two, bar, 3u32),
+                false => asm.mma_commit(CtaGroup::One, bar),
+            }),
             RoleKind::Vector => {
                 match b.room {
                     Room::Tensor { .. } => self.asm.tmem_fence_before(),
                     Room::Shared { .. } if how == Give::Pass => self.asm.fence_proxy(FenceProxy::SharedCta),
                     Room::Shared { .. } | Room::Own => {}
                 }
-                self.asm.mbar_arrive(bar);
+                self.arrive(bar, shared);
             }
             RoleKind::Copy => {
                 // Bulk copies were announced when the slot was begun.
@@ -290,11 +311,21 @@ impl Emitter<'_> {
                     self.asm.fence_proxy(FenceProxy::SharedCta);
                 }
                 if threads || station > 0 {
-                    self.asm.mbar_arrive(bar);
+                    self.arrive(bar, shared);
                 }
             }
         }
         Ok(())
+    }
+}
+
+impl Emitter<'_> {
+    /// An arrival at the block's barrier, or at that of the first block of a pair.
+    fn arrive(&mut self, bar: Addr, shared: Addr) {
+        match self.pair {
+            Some(_) => self.asm.mbar_arrive_remote(shared),
+            None => self.asm.mbar_arrive(bar),
+        }
     }
 }
 

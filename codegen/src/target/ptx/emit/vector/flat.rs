@@ -142,7 +142,8 @@ impl Emitter<'_> {
     /// The layout of a tile of the role being emitted.
     pub(super) fn shape(&self, rows: usize, cols: usize) -> Result<Shape> {
         let role = self.role();
-        let threads = 32 * role.warps;
+        // Both blocks of a pair work on a tile.
+        let threads = 32 * role.warps * self.kernel.cluster;
         if role.lanes.count < threads && role.lanes.chunk == 1 {
             return Self::shape_by_threads(rows, cols, threads, role.lanes.chunk);
         }

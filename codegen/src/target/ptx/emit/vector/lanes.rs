@@ -80,10 +80,14 @@ impl Emitter<'_> {
         match ring.class {
             Class::Accum => {
                 let threads = WARP * self.team.warps as usize;
-                if row.known() != Some(0) || threads != sm100::TENSOR_LANES || ring.slot.rows != threads {
+                if row.known() != Some(0)
+                    || threads != sm100::TENSOR_LANES
+                    || sm100::core_rows(&ring) != threads
+                {
                     return Err(unsupported("a part of an accumulator that is not its first rows"));
                 }
                 let regs = self.accumulator(held, col, cols);
+                let threads = threads * self.kernel.cluster;
                 let shape = Shape { rows, cols, form: Form::Lanes, threads, chunk: 1 };
                 self.bind_tile(v, Tile { shape, format: Format::F32, data: Data::Regs(regs) })
             }
@@ -461,7 +465,7 @@ impl Emitter<'_> {
             Some(p) => self.asm.and_pred(p, rows),
         };
         let live = self.live(lane.into(), target, Some(inside));
-        let warp = self.team.warp;
+        let warp = self.asm.shr_u32(thread, 5u32);
         let at = match target.ids {
             None => {
                 let along = self.asm.element(scales.base, warp, 1);

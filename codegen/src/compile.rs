@@ -36,7 +36,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Fuses and schedules `modules`. Observers see nothing; use [`fuse`] to look at single passes.
+    /// Fuses and schedules `modules`. Observers see nothing; use [`crate::pipeline::fuse`] to look at single passes.
     pub fn new(modules: &[(&str, Verified<Module>)], config: &Config) -> Result<Self, Error> {
         Plan::of(modules, &Machine::Cpu(*config))
     }

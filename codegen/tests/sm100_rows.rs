@@ -174,7 +174,8 @@ fn rows_of_a_step_are_the_oracles_and_have_code() {
                 if tokens.is_empty() {
                     continue;
                 }
-                let chunk = Chunk { slot, start: start[slot], tokens: &tokens, floor: 0, logits: Wanted::All };
+                let chunk =
+                    Chunk { slot, start: start[slot], tokens: &tokens, floor: 0, logits: Wanted::All };
                 rows.push(config.text.sliding_window, &chunk);
                 start[slot] += tokens.len();
             }

@@ -206,22 +206,24 @@ impl Emitter<'_> {
         }
         for stmt in body {
             let Stmt::Op(node) = stmt else { continue };
-            let (view, slot, col, rows) = match &node.op {
-                Op::CopyTile { view, at, slot, part: Part::Scales } => {
-                    let [row, col] = at.as_slice() else { continue };
-                    let Ok(row) = self.ix(*row) else { continue };
-                    let Some(ring) = ring_of_slot(self.kernel, *slot) else { continue };
-                    let param = self.copied_param(*view)?;
-                    let count = self.kernel.rings[ring].slot.rows;
-                    (*view, *slot, *col, self.rows_from(&param, row.low(), count))
-                }
-                Op::CopyRows { view, ids, at, col, slot, rows, per, part: Part::Scales, .. } => {
-                    let Some(ring) = ring_of_slot(self.kernel, *slot) else { continue };
-                    let key = (*ids, at.clone(), *rows, self.kernel.rings[ring].slot.rows, *per);
-                    let Some(rows) = self.copies.rows.get(&key) else { continue };
-                    (*view, *slot, *col, rows.clone())
-                }
-                _ => continue,
+            let (view, slot, col, rows) = if let Op::CopyTile { view, at, slot, part: Part::Scales } =
+                &node.op
+            {
+                let [row, col] = at.as_slice() else { continue };
+                let Ok(row) = self.ix(*row) else { continue };
+                let Some(ring) = ring_of_slot(self.kernel, *slot) else { continue };
+                let param = self.copied_param(*view)?;
+                let count = self.kernel.rings[ring].slot.rows;
+                (*view, *slot, *col, self.rows_from(&param, row.low(), count))
+            } else if let Op::CopyRows { view, ids, at, col, slot, rows, per, part: Part::Scales, .. } =
+                &node.op
+            {
+                let Some(ring) = ring_of_slot(self.kernel, *slot) else { continue };
+                let key = (*ids, at.clone(), *rows, self.kernel.rings[ring].slot.rows, *per);
+                let Some(rows) = self.copies.rows.get(&key) else { continue };
+                (*view, *slot, *col, rows.clone())
+            } else {
+                continue;
             };
             let Some(col) = self.first_round(body, col, (var, lo)) else { continue };
             let param = self.copied_param(view)?;

@@ -359,8 +359,7 @@ impl Emitter<'_> {
             let holds = self.holds(shape, chunk.pass);
             let words = &codes.words[i * per..(i + 1) * per];
             if ty == Ty::U16 || ty == Ty::U8 {
-                let part =
-                    if ty == Ty::U16 { self.asm.u16_u32(words[0]) } else { self.asm.u8_u32(words[0]) };
+                let part = if ty == Ty::U16 { self.asm.u16_u32(words[0]) } else { self.asm.u8_u32(words[0]) };
                 self.store_words(at, ty, &[part], holds);
             } else if n == 1 || lies.align >= 4 * n {
                 self.store_words(at, ty, words, holds);

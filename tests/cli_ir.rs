@@ -18,7 +18,12 @@ fn run(command: &str, file: &Path, args: &[&str]) -> Ran {
 
 /// The graph of a program of the random model, as the program prints it.
 fn graph(program: &str, mode: &str) -> String {
-    let model = ["inspect", "--model", "tests/data/random-v41"];
+    graph_of("tests/data/random-v41", program, mode)
+}
+
+/// The graph of a program of a model, as the program prints it.
+fn graph_of(model: &str, program: &str, mode: &str) -> String {
+    let model = ["inspect", "--model", model];
     let ran = tessera(model.iter().chain(&["--graph", "--program", program, "--mode", mode])).expect(0);
     assert!(ran.stderr.is_empty(), "{}", ran.stderr);
     ran.stdout
@@ -72,7 +77,7 @@ fn every_kernel_of_a_graph_is_a_sound_file_of_its_own() {
 #[test]
 fn every_kernel_of_a_graph_becomes_ptx() {
     let folder = tempfile::tempdir().unwrap();
-    let file = write(folder.path(), "graph.tir", &graph("step", "ref"));
+    let file = write(folder.path(), "graph.tir", &graph_of("models/tiny-v41", "step", "ref"));
     let build = |emit: &str| {
         let args = ["--target", "sm_100a", "--rows", "64", "--emit", emit, "--json"];
         run("build", &file, &args).expect(0).json()["kernels"].as_array().unwrap().clone()

@@ -37,10 +37,11 @@ fn mirrors_an_input(snapshot: &str) -> bool {
     INPUTS.iter().any(|ending| root().join(format!("{stem}.{ending}")).is_file())
 }
 
-/// `module__name.snap` is written by an assertion or a test called `name`.
+/// `module__name.snap` is written by an assertion or a test called `name`; texts of a kernel end in `.tile` or `.ptx`.
 fn is_named(snapshot: &str, source: &str) -> bool {
     let stem = Path::new(snapshot).file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
     let name = stem.rsplit("__").next().unwrap_or(&stem);
+    let name = name.strip_suffix(".tile").or_else(|| name.strip_suffix(".ptx")).unwrap_or(name);
     let counted =
         name.rsplit_once('-').filter(|(_, n)| n.bytes().all(|b| b.is_ascii_digit())).map(|(name, _)| name);
     let written =

@@ -135,7 +135,9 @@ fn assemble(kernels: &[PtxKernel]) {
     }
 }
 
-fn check(kernels: &[Verified<tile::Kernel>]) {
+/// Keeps texts of kernels under snapshot and assembles them; `names` are the kernels' names, which the snapshots bear.
+fn check(names: &[&str], kernels: &[Verified<tile::Kernel>]) {
+    assert_eq!(kernels.iter().map(|k| k.name.as_str()).collect::<Vec<_>>(), names);
     let mut emitted = Vec::new();
     for kernel in kernels {
         let ptx = emit(kernel);
@@ -148,27 +150,40 @@ fn check(kernels: &[Verified<tile::Kernel>]) {
 
 #[test]
 fn selections() {
-    check(&[topk(&RELEASED, 6), topk(&TINY, 6), topk_listed(&RELEASED, 6), topk_listed(&TINY, 6)]);
+    let names = ["topk_released", "topk_tiny", "topk_listed_released", "topk_listed_tiny"];
+    check(&names, &[topk(&RELEASED, 6), topk(&TINY, 6), topk_listed(&RELEASED, 6), topk_listed(&TINY, 6)]);
 }
 
 #[test]
 fn scores() {
-    check(&[index_scores(&RELEASED, 6), index_scores(&TINY, 6)]);
+    check(
+        &["index_scores_released", "index_scores_tiny"],
+        &[index_scores(&RELEASED, 6), index_scores(&TINY, 6)],
+    );
 }
 
 #[test]
 fn candidate_blocks() {
-    check(&[index_blocks(&RELEASED, 6), index_blocks(&TINY, 6)]);
+    check(
+        &["index_blocks_released", "index_blocks_tiny"],
+        &[index_blocks(&RELEASED, 6), index_blocks(&TINY, 6)],
+    );
 }
 
 #[test]
 fn choices_by_expert() {
-    check(&[moe_group("released", 6, 384), moe_group("tiny", 3, 8)]);
+    check(
+        &["moe_group_released", "moe_group_tiny"],
+        &[moe_group("released", 6, 384), moe_group("tiny", 3, 8)],
+    );
 }
 
 #[test]
 fn rows_as_long_as_the_vocabulary() {
-    check(&[largest("released", 129_280, 6), dealt("released", 129_280, 6)]);
+    check(
+        &["largest_released", "dealt_released"],
+        &[largest("released", 129_280, 6), dealt("released", 129_280, 6)],
+    );
     assemble(&[emit(&largest("released_r4096", 129_280, 4096))]);
 }
 

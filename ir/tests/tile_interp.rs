@@ -10,5 +10,7 @@ mod ops;
 mod product;
 #[path = "tile/refused.rs"]
 mod refused;
+#[path = "tile/refused_device.rs"]
+mod refused_device;
 #[path = "tile/support.rs"]
 mod support;

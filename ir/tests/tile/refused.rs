@@ -7,7 +7,7 @@ use tessera_ir::tile::interp::{self, Error, Fault};
 use tessera_ir::{Bindings, Verified};
 
 /// The error of a run, which must be the same kind under all seeds and leave the tensors alone.
-fn error(kernel: &Verified<Kernel>, bindings: &Bindings, params: &[Tensor]) -> Error {
+pub(crate) fn error(kernel: &Verified<Kernel>, bindings: &Bindings, params: &[Tensor]) -> Error {
     let mut found = None;
     for seed in 0..5 {
         let mut tensors = params.to_vec();
@@ -20,7 +20,7 @@ fn error(kernel: &Verified<Kernel>, bindings: &Bindings, params: &[Tensor]) -> E
 }
 
 /// The fault of a statement.
-fn fault(kernel: &Verified<Kernel>, params: &[Tensor]) -> (String, Fault) {
+pub(crate) fn fault(kernel: &Verified<Kernel>, params: &[Tensor]) -> (String, Fault) {
     match error(kernel, &Bindings::new(), params) {
         Error::Statement { statement, fault, .. } => (statement, *fault),
         other => panic!("{other}"),

@@ -265,8 +265,20 @@ impl Machine<'_, '_> {
         count: usize,
     ) -> Result<(), Fault> {
         let (experts, offsets) = (self.view(experts)?, self.view(offsets)?);
-        let total: usize = self.views[experts].shape.iter().product();
+        let elements = |m: &Self, view: usize| m.views[view].shape.iter().product::<usize>();
+        let total = elements(self, experts);
         let width = self.views[experts].width().max(1);
+        within("the number of borders", count as i64 + 1, elements(self, offsets).saturating_add(1))?;
+        let mut lists = Vec::new();
+        for (list, by) in [(pairs, 1), (rows, width)] {
+            let Some(list) = list else { continue };
+            let list = self.view(list)?;
+            within("the number of choices", total as i64, elements(self, list).saturating_add(1))?;
+            lists.push((list, by));
+        }
+        for view in lists.iter().map(|(list, _)| *list).chain([offsets]) {
+            self.settle(view)?;
+        }
         let mut groups = vec![Vec::new(); count];
         for i in 0..total {
             let e = within("an expert", self.views[experts].int(self.tile, i)?, count)?;
@@ -276,11 +288,8 @@ impl Machine<'_, '_> {
         self.views[offsets].set_int(self.tile, 0, 0)?;
         for (e, group) in groups.iter().enumerate() {
             for (i, choice) in group.iter().enumerate() {
-                for (list, value) in [(pairs, *choice), (rows, choice / width)] {
-                    if let Some(list) = list {
-                        let list = self.view(list)?;
-                        self.views[list].set_int(self.tile, start + i, value as i64)?;
-                    }
+                for (list, by) in &lists {
+                    self.views[*list].set_int(self.tile, start + i, (choice / by) as i64)?;
                 }
             }
             start += group.len();

@@ -167,7 +167,8 @@ impl Emitter<'_> {
                 let moved = (rows.0 * source.pitch + cols.0) * bytes;
                 let align = source.align.min(1 << (cols.0 * bytes).trailing_zeros().min(4));
                 let source = Source { at: source.at.plus(moved as i64), align, ..*source };
-                self.part(&shape, source, lazy)?
+                // What is used once is read there: registers are scarcer than time.
+                self.part(&shape, source, lazy || uses.all == 1)?
             }
             Data::Regs(_) | Data::Rounded { .. } | Data::Pairs(_) | Data::Products(_) => {
                 let regs = self.regs(&tile)?;

@@ -37,7 +37,9 @@ pub(crate) fn schedule(f: &Fragment<'_>, knobs: &Knobs) -> Result<Kernel, Error>
     let rows_dim = f.ty(x).shape.first().cloned().unwrap_or(Dim::Fixed(1));
     let tokens = if weights.len() == 1 { knobs.tokens } else { knobs.dual_tokens };
     // A tile of a grouped weight ends with its group; elsewhere columns outside the view are dropped.
-    let whole = groups == 1 && weights.len() == 1 && n.is_multiple_of(2 * STEP);
+    // A pair's turn over K has more to keep in step, which takes four blocks to pay.
+    let long = [4, 6].iter().any(|turn| k.div_ceil(128).is_multiple_of(*turn));
+    let whole = groups == 1 && weights.len() == 1 && n.is_multiple_of(2 * STEP) && long;
     let cores = if knobs.pair && whole { 2 } else { 1 };
     let width = if groups == 1 { STEP * cores } else { n.min(STEP) };
     if groups > 1 && !n.is_multiple_of(width) {

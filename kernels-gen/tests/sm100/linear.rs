@@ -37,8 +37,10 @@ fn scaled_products_equal_the_oracle() {
 #[test]
 fn pairs_of_cores_equal_the_oracle() {
     let knobs = Knobs { pair: true, ..Knobs::for_rows(4096) };
-    run(&product("mx8", "w8", "bf16", (512, 256), 1), &[1, 130, 250], &knobs);
-    run(&product("bf16", "bf16", "f32", (256, 200), 1), &[17], &knobs);
+    let module = fragment(&product("mx8", "w8", "bf16", (512, 512), 1));
+    assert_eq!(scheduled(Family::Linear, &module, &knobs).cluster, 2);
+    run(&product("mx8", "w8", "bf16", (512, 512), 1), &[1, 130, 250], &knobs);
+    run(&product("bf16", "bf16", "f32", (256, 504), 1), &[17], &knobs);
 }
 
 #[test]

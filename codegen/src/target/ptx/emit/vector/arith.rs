@@ -7,6 +7,9 @@ use crate::target::ptx::isa::{Operand, Reg};
 use tessera_ir::Format;
 use tessera_ir::tile::{Binary, Unary, Value};
 
+/// Elements of a thread from which on a part of a row in memory is not kept in registers.
+const ANEW: usize = 32;
+
 impl Emitter<'_> {
     /// `splat`.
     pub(in super::super) fn splat(&mut self, v: Value, value: f32) -> Result<()> {
@@ -235,7 +238,9 @@ impl Emitter<'_> {
             Data::Memory(source) if source.pitch == own.cols || own.rows == 1 => {
                 let bytes = source.format.elem.bits() / 8;
                 let align = source.align.min(1 << (cols * bytes).trailing_zeros().min(4));
-                self.part(&shape, Source { pitch: cols, align, ..*source }, lazy)?
+                // Large parts are read anew for each use: registers are scarcer than time.
+                let anew = source.constant && shape.held() >= ANEW;
+                self.part(&shape, Source { pitch: cols, align, ..*source }, lazy || anew)?
             }
             Data::Memory(_) | Data::Regs(_) | Data::Rounded { .. } | Data::Pairs(_) | Data::Products(_) => {
                 let regs = self.regs(&tile)?;

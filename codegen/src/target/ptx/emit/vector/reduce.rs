@@ -40,12 +40,14 @@ impl Emitter<'_> {
         if self.uses_of(v).all == 0 {
             return Ok(());
         }
+        let square = a == b;
         let (a, b) = (self.tile_of(a)?, self.tile_of(b)?);
         let own = a.shape;
         if own != b.shape {
             return Err(unsupported("a product of tiles of two layouts"));
         }
-        let (x, y) = (self.regs(&a)?, self.regs(&b)?);
+        let x = self.regs(&a)?;
+        let y = if square { x.clone() } else { self.regs(&b)? };
         let out = self.along_rows(
             &own,
             Reduce::Sum,

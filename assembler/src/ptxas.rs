@@ -157,7 +157,11 @@ fn read(said: &str) -> Result<(Vec<Resources>, Vec<Message>)> {
         };
         let (place, word) = match head.split_once(';') {
             Some((place, word)) => (Some(place), word),
-            None => (None, head.strip_prefix(NAME).ok_or_else(|| unexpected(line))?),
+            None => {
+                // It calls itself as its file is called.
+                let rest = head.strip_prefix(NAME).and_then(|rest| rest.split_once(' '));
+                (None, rest.ok_or_else(|| unexpected(line))?.1)
+            }
         };
         let text = text.trim();
         let severity = match word.trim() {
@@ -268,6 +272,8 @@ mod tests {
             "advice: (C7508) Potential Performance Loss: 'setmaxnreg' ignored.",
         ];
         assert_eq!(shown, want);
+        let renamed = read("ptxas-13 info    : 0 bytes gmem\nptxas-13 fatal   : no\n").unwrap().1;
+        assert_eq!(renamed[0].to_string(), "error: no");
         let alone = read("ptxas fatal   : Ptx assembly aborted due to errors\n").unwrap().1;
         assert_eq!(alone.len(), 1, "a refusal without a reason is still a refusal");
     }

@@ -36,7 +36,8 @@ pub struct SharedSlot {
 impl SharedSlot {
     /// Distance of two slots: whole operand alignments.
     pub fn pitch(self) -> usize {
-        (self.data + self.scales).next_multiple_of(OPERAND_ALIGN)
+        let bytes = self.data.saturating_add(self.scales);
+        bytes.checked_next_multiple_of(OPERAND_ALIGN).unwrap_or(usize::MAX)
     }
 }
 
@@ -62,7 +63,7 @@ pub fn shared_slot(ring: &Ring) -> Option<SharedSlot> {
     let format = ring.slot.format;
     if ring.class == Class::Vec {
         let data = rows.checked_mul(format.row_bytes(cols)?)?;
-        return Some(SharedSlot { data: data.next_multiple_of(16), scales: 0 });
+        return Some(SharedSlot { data: data.checked_next_multiple_of(16)?, scales: 0 });
     }
     let operand = |rows: usize, per_row: usize| {
         rows.checked_next_multiple_of(8)?.checked_mul(ROW)?.checked_mul(cols.div_ceil(per_row))
@@ -84,7 +85,8 @@ pub fn shared_slot(ring: &Ring) -> Option<SharedSlot> {
             Some(SharedSlot { data: rows.div_ceil(GATHER_ROWS).checked_mul(group)?, scales: 0 })
         }
         Format { elem: Elem::I32, group: None } => {
-            Some(SharedSlot { data: rows.checked_mul(4)?.checked_mul(cols)?.next_multiple_of(16), scales: 0 })
+            let data = rows.checked_mul(4)?.checked_mul(cols)?.checked_next_multiple_of(16)?;
+            Some(SharedSlot { data, scales: 0 })
         }
         Format { elem: Elem::F32 | Elem::Bf16 | Elem::E4m3 | Elem::E2m1 | Elem::I32 | Elem::I64, .. } => None,
     }
@@ -102,7 +104,7 @@ pub fn scale_columns(ring: &Ring) -> usize {
     match (ring.class, ring.slot.format) {
         (Class::Stage, Format::MX8 | Format::W8 | Format::MX4 | Format::INDEX4) => {
             let cols = ring.slot.cols.fixed().unwrap_or(128);
-            ring.slot.rows.div_ceil(128) * cols.div_ceil(128) * 4
+            ring.slot.rows.div_ceil(128).saturating_mul(cols.div_ceil(128)).saturating_mul(4)
         }
         _ => 0,
     }

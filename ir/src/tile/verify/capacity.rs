@@ -22,12 +22,15 @@ pub(super) fn check(report: &mut Report<'_>) {
 }
 
 fn sm100(report: &mut Report<'_>, kernel: &Kernel) {
+    let known = |r: &Ring| r.slot.cols.fixed().is_some() && sized(r).is_none();
+    // Sums that have no number are too large, unless a slot has none.
+    let most = kernel.rings.iter().all(known).then_some(usize::MAX);
     for (i, ring) in kernel.rings.iter().enumerate() {
         if let Some(message) = lanes(ring).or_else(|| sized(ring)) {
             report.add(Rule::Capacity, Place::Ring(i), message);
         }
     }
-    if let Some(bytes) = sm100::shared_bytes(kernel)
+    if let Some(bytes) = sm100::shared_bytes(kernel).or(most)
         && bytes.saturating_add(RESERVED) > SHARED_BYTES
     {
         let message = format!(
@@ -40,14 +43,14 @@ fn sm100(report: &mut Report<'_>, kernel: &Kernel) {
         );
         report.add(Rule::Capacity, Place::Kernel, message);
     }
-    if let Some(columns) = sm100::tensor_columns(kernel)
+    if let Some(columns) = sm100::tensor_columns(kernel).or(most)
         && columns > TENSOR_COLUMNS
     {
         let message = format!(
             "accumulators and scales take {columns} columns of tensor memory ({}; {} for scales), of which a core has \
              {TENSOR_COLUMNS}; make accumulators fewer or narrower",
             shares(kernel, |r| sm100::accumulator_columns(r).filter(|_| r.class == Class::Accum)),
-            kernel.rings.iter().map(sm100::scale_columns).sum::<usize>()
+            kernel.rings.iter().map(sm100::scale_columns).fold(0, usize::saturating_add)
         );
         report.add(Rule::Capacity, Place::Kernel, message);
     }

@@ -293,10 +293,12 @@ impl Emitter<'_> {
         let (bar, shared) = (held.barrier.plus(by), held.shared.plus(by));
         let pair = self.pair.is_some();
         match kind {
-            RoleKind::Matrix => self.once(|asm| match pair {
-                true => asm.mma_commit_multicast(CtaGroup::Two, bar, 3u32),
-                false => asm.mma_commit(CtaGroup::One, bar),
-            }),
+            RoleKind::Matrix if pair => {
+                // Assemblers before 13.5 take the mask from a register only.
+                let both = self.asm.mov(Ty::B16, 3u32);
+                self.once(|asm| asm.mma_commit_multicast(CtaGroup::Two, bar, both));
+            }
+            RoleKind::Matrix => self.once(|asm| asm.mma_commit(CtaGroup::One, bar)),
             RoleKind::Vector => {
                 match b.room {
                     Room::Tensor { .. } => self.asm.tmem_fence_before(),

@@ -83,6 +83,40 @@ fn products_keep_the_matrix_unit_busy() {
     }
 }
 
+/// Bulk copies take a tensor map by its generic address: a move of a parameter's name gives its address among the
+/// parameters, which assemblers accept in silence. Data that the kernel before may still write is not read through the
+/// read-only path.
+#[test]
+fn maps_have_generic_addresses_and_loads_wait_for_the_kernel_before() {
+    for config in models() {
+        let mut copies = 0;
+        for kernel in all(&config, 2) {
+            let (name, text) = (&kernel.name, &kernel.code.text);
+            let lines: Vec<&str> = text.lines().map(str::trim).collect();
+            let bare = |line: &str| match line.strip_prefix('@') {
+                Some(guarded) => guarded.split_once(' ').map_or("", |(_, rest)| rest).to_owned(),
+                None => line.to_owned(),
+            };
+            let mut generic = Vec::new();
+            for line in &lines {
+                let line = bare(line);
+                let words: Vec<&str> = line.split([' ', ',', ';']).filter(|w| !w.is_empty()).collect();
+                match words.as_slice() {
+                    ["cvta.param.u64", dst, _] => generic.push((*dst).to_owned()),
+                    [copy, ..] if copy.starts_with("cp.async.bulk.tensor") => {
+                        copies += 1;
+                        let map = line.split(['[', ',']).find(|p| p.trim().starts_with("%rd")).unwrap_or("");
+                        assert!(generic.iter().any(|g| g == map.trim()), "{name}: {line}");
+                    }
+                    [load, ..] => assert!(!load.starts_with("ld.global.nc"), "{name}: {line}"),
+                    [] => {}
+                }
+            }
+        }
+        assert!(copies > 100);
+    }
+}
+
 /// Launches are within the machine's limits at every number of rows they are for, and at 0, 1 and many rows.
 #[test]
 fn launches_fit_the_machine() {

@@ -82,6 +82,9 @@ fn unknown(name: &str, known: impl IntoIterator<Item = (&'static str, usize)>) -
 fn sm100_knobs(rows: usize, set: &[(String, usize)]) -> Result<Knobs> {
     let mut knobs = Knobs::for_rows(rows);
     for (name, value) in set {
+        if name == "pair" && *value > 1 {
+            return Err(Error::Request(format!("knob pair is {value}, but it is a truth: 0 or 1")));
+        }
         if !knobs.set(name, *value) {
             return Err(unknown(name, knobs.values()));
         }

@@ -37,12 +37,16 @@ mod view;
 
 pub(super) use kernel::emit;
 
-use super::isa::{Asm, Operand, Reg, Symbol};
+use super::isa::{Asm, LoadHints, Operand, Reg, Symbol};
 use crate::error::Unsupported;
 use index::Ix;
 use std::rc::Rc;
 use tessera_ir::tile::{Kernel, Op, Role, Value};
 use tessera_ir::{Dim, Sym};
+
+/// Loads of what a kernel only reads. Not through the read-only path: that one asks for data which doesn't change while the
+/// kernel runs, and a kernel that is launched early starts while the one before still writes it.
+const READ: LoadHints = LoadHints { constant: false, l1: None, l2: None, policy: None };
 
 /// Why an op cannot be emitted, without the op's name.
 #[derive(Debug)]

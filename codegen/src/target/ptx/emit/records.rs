@@ -6,8 +6,9 @@
 
 use super::{Emitter, Result, unsupported};
 use crate::target::ptx::artifact::{MapElem, MapFill, MapSwizzle, TensorMapSpec};
+use crate::target::ptx::emit::READ;
 use crate::target::ptx::extent::Extent;
-use crate::target::ptx::isa::{BulkLoad, Cmp, LoadHints, Operand, Reg, Symbol, Ty};
+use crate::target::ptx::isa::{BulkLoad, Cmp, Operand, Reg, Symbol, Ty};
 use std::collections::BTreeMap;
 use tessera_ir::tile::{Node, Op, Param, Stmt, Value};
 use tessera_ir::{Dim, Format, Layout};
@@ -146,9 +147,7 @@ impl Emitter<'_> {
             *row = asm.mov_b32(-1i64);
             let n = if i == 0 { own } else { asm.add_u32(own, i) };
             let inside = asm.setp(Cmp::Lt, Ty::S32, n, live);
-            asm.guard(inside, |asm| {
-                asm.ld_hint_to(&[*row], LoadHints::CONSTANT, Ty::S32, from.at(4 * i as i64))
-            });
+            asm.guard(inside, |asm| asm.ld_hint_to(&[*row], READ, Ty::S32, from.at(4 * i as i64)));
         }
         for row in quad {
             let entry = asm.setp(Cmp::Ge, Ty::S32, row, 0);

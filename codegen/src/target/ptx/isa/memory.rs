@@ -209,6 +209,11 @@ pub(crate) enum Memory {
         addr: Addr,
         src: Operand,
     },
+    /// The generic address of a place among the parameters, given by its address there.
+    Generic {
+        dst: Reg,
+        param: Operand,
+    },
     /// The address of the own block's `addr` in block `rank` of the cluster.
     Mapa {
         dst: Reg,
@@ -316,6 +321,10 @@ impl Memory {
             Memory::RedBf16x2 { addr, src } => {
                 l.name("red.global.add.noftz.bf16x2").needs(7, 8, Feature::Sm90);
                 l.addr(*addr, Window::Wide).src(*src, Ty::Bf16x2);
+            }
+            Memory::Generic { dst, param } => {
+                l.name("cvta.param.u64").needs(7, 7, Feature::Sm80);
+                l.dst(*dst, Ty::U64).src(*param, Ty::U64);
             }
             Memory::Mapa { dst, addr, rank } => {
                 l.name("mapa.shared::cluster.u32").needs(7, 8, Feature::Sm90);

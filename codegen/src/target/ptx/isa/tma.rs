@@ -119,7 +119,7 @@ pub(crate) enum Bulk {
         n: u8,
         read: bool,
     },
-    /// Fetches a tensor map that is a parameter.
+    /// Fetches the tensor map at a generic address.
     PrefetchMap(Reg),
     /// 32-bit words to another block, counted by its barrier.
     StAsync {
@@ -227,7 +227,7 @@ impl Bulk {
                 l.needs(8, 0, Feature::Sm90).number((*n).into());
             }
             Bulk::PrefetchMap(map) => {
-                l.name("prefetch.param.tensormap").needs(8, 0, Feature::Sm90).addr(map.at(0), Window::Wide);
+                l.name("prefetch.tensormap").needs(8, 0, Feature::Sm90).addr(map.at(0), Window::Wide);
             }
             Bulk::StAsync { dst, srcs, bar } => {
                 l.name("st.async.shared::cluster").name(COMPLETE).needs(8, 1, Feature::Sm90);

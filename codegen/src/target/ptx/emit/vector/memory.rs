@@ -4,7 +4,8 @@ use super::super::view::Rows;
 use super::super::{Emitter, Result, unsupported};
 use super::flat::{Form, Shape};
 use super::{Data, Place, Source, Tile};
-use crate::target::ptx::isa::{Asm, Class, LoadHints, Operand, Reg, Ty};
+use crate::target::ptx::emit::READ;
+use crate::target::ptx::isa::{Asm, Class, Operand, Reg, Ty};
 use tessera_ir::tile::Value;
 use tessera_ir::{Dim, Elem, Format};
 
@@ -210,7 +211,7 @@ impl Emitter<'_> {
         }
         let read = |asm: &mut Asm| {
             if constant && !at.is_shared() {
-                asm.ld_hint_to(&regs, LoadHints::CONSTANT, ty, at.address());
+                asm.ld_hint_to(&regs, READ, ty, at.address());
             } else {
                 asm.ld_to(&regs, at.space, ty, at.address());
             }

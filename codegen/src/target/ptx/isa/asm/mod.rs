@@ -84,7 +84,12 @@ impl Asm {
         };
         match kind.and_then(ParamKind::ty) {
             Some(ty) => self.ld(super::memory::Space::Param, ty, param),
-            None => self.mov(Ty::B64, param),
+            None => {
+                // A move gives the address among the parameters; copies by maps take a generic one.
+                let (inside, dst) = (self.mov(Ty::B64, param), self.reg(Class::B64));
+                self.push(super::memory::Memory::Generic { dst, param: inside.into() });
+                dst
+            }
         }
     }
     /// The 32-bit address of dynamic shared memory.

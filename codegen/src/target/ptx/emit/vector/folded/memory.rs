@@ -1,7 +1,8 @@
 //! Folded tiles from and to memory.
 
 use super::{Fold, ROWS, Team, Words};
-use crate::target::ptx::isa::{Asm, Class, Cmp, LoadHints, Reg, Ty};
+use crate::target::ptx::emit::READ;
+use crate::target::ptx::isa::{Asm, Class, Cmp, Reg, Ty};
 
 /// `slot.store` of a bf16 tile of [`ROWS`] rows and up to 128 columns into an operand of the matrix unit at `to`: the place of
 /// 16-byte chunk c of row r is c xor r mod 8 (128-byte swizzle), so that 8 threads with 8 rows meet all banks. The caller
@@ -35,9 +36,9 @@ pub(super) fn load_column(asm: &mut Asm, team: &Team, from: Reg, rows: usize) ->
     let at = asm.mad_wide_u32(team.row, 4, from);
     if rows < ROWS {
         let inside = asm.setp(Cmp::Lt, Ty::U32, team.row, rows);
-        asm.guard(inside, |asm| asm.ld_hint_to(&[value], LoadHints::CONSTANT, Ty::F32, at));
+        asm.guard(inside, |asm| asm.ld_hint_to(&[value], READ, Ty::F32, at));
     } else {
-        asm.ld_hint_to(&[value], LoadHints::CONSTANT, Ty::F32, at);
+        asm.ld_hint_to(&[value], READ, Ty::F32, at);
     }
     Fold::f32(rows, 1, vec![value])
 }

@@ -1,7 +1,8 @@
 //! `rotate` of a folded tile.
 
 use super::{Fold, Team};
-use crate::target::ptx::isa::{Asm, Cmp, LoadHints, Reg, Ty};
+use crate::target::ptx::emit::READ;
+use crate::target::ptx::isa::{Asm, Cmp, Reg, Ty};
 
 /// Pairs whose angles are loaded together.
 const GROUP: usize = 4;
@@ -31,10 +32,7 @@ pub(super) fn rotate(
             for (i, columns) in out[from..].chunks(2 * GROUP).enumerate() {
                 let at = |part: usize| table.at(4 * (part * half_width + pair + i * GROUP) as i64);
                 let n = columns.len() / 2;
-                let (cos, sin) = (
-                    asm.ld_hint(LoadHints::CONSTANT, Ty::F32, n, at(0)),
-                    asm.ld_hint(LoadHints::CONSTANT, Ty::F32, n, at(1)),
-                );
+                let (cos, sin) = (asm.ld_hint(READ, Ty::F32, n, at(0)), asm.ld_hint(READ, Ty::F32, n, at(1)));
                 for (j, column) in columns.chunks(2).enumerate() {
                     turn(asm, [column[0], column[1]], cos[j], sin[j], inverse);
                 }

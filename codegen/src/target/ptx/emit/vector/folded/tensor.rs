@@ -2,7 +2,8 @@
 
 use super::math::{Term, zip};
 use super::{Fold, PIECE, Team};
-use crate::target::ptx::isa::{Asm, Cmp, LoadHints, Operand, Reg, TmemShape, Ty};
+use crate::target::ptx::emit::READ;
+use crate::target::ptx::isa::{Asm, Cmp, Operand, Reg, TmemShape, Ty};
 use tessera_ir::tile::Binary;
 
 /// Columns that one instruction moves.
@@ -140,7 +141,7 @@ pub(super) fn live_ids(
             let place = asm.in_reg(Ty::U32, place);
             let inside = asm.setp(Cmp::Lt, Ty::U32, place, length);
             let address = asm.mad_wide_u32(own, 4, first);
-            asm.guard(inside, |asm| asm.ld_hint_to(&[id], LoadHints::CONSTANT, Ty::S32, address));
+            asm.guard(inside, |asm| asm.ld_hint_to(&[id], READ, Ty::S32, address));
             id
         })
         .collect()
